@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
-# The system packages of the programs that tests run: the JavaScript and the C client of
-# docs/reference/local-wire-format.md, and a browser for the console. The JavaScript of ours imports
-# node's own modules; axe-core, which looks for barriers in pages, is the one npm package.
-SYSTEM_PACKAGES := nodejs npm gcc libc6-dev chromium
-AXE := axe-core@4.14.0
+# Programs that tests run, each with its system package: the JavaScript and the C client of
+# docs/reference/local-wire-format.md, a browser for the console, and systemd-analyze for the units.
+# Of npm come axe-core, which looks for barriers in pages, and a provider of OpenID Connect.
+SYSTEM_PROGRAMS := node=nodejs npm=npm gcc=build-essential chromium=chromium systemd-analyze=systemd unshare=util-linux
+NPM_PACKAGES := axe-core@4.14.0 oidc-provider@9.13.3
 # Compiled tests are kept: else every process of a run compiles the library and all tests again.
 export PYTHONDONTWRITEBYTECODE :=
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -29,18 +29,19 @@ demo: $(STAMP)   ## set up and run the main job on embedded defaults
 test: $(STAMP)   ## set up and run the tests (minutes); ends with the CPU seconds of each folder
 	$(BIN)/python -m pytest -n 2 --durations=20
 
-setup-all: $(STAMP_ALL) ## install what test-all needs: extras, node, C, a browser (by apt and npm)
+setup-all: $(STAMP_ALL) ## install what test-all needs: extras, node, C, a browser, systemd (by apt and npm)
 
 $(STAMP_ALL): $(STAMP) Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench,fuzz,browser]'
 	@missing=; \
-	for tool in node npm gcc chromium; do command -v $$tool >/dev/null || missing=$$tool; done; \
+	for pair in $(SYSTEM_PROGRAMS); do \
+	  command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \
 	if test -z "$$missing"; then :; \
 	elif command -v apt-get >/dev/null; then \
 	  $(SUDO) apt-get update --quiet && \
-	  $(SUDO) apt-get -o DPkg::Lock::Timeout=600 install --yes --no-install-recommends $(SYSTEM_PACKAGES); \
-	else echo 'install node, npm, gcc and chromium, then run make setup-all again' >&2; exit 1; fi
-	npm install --silent --no-save --prefix $(VENV) $(AXE)
+	  $(SUDO) apt-get -o DPkg::Lock::Timeout=600 install --yes --no-install-recommends $$missing; \
+	else echo "install$$missing, then run make setup-all again" >&2; exit 1; fi
+	npm install --silent --no-save --prefix $(VENV) $(NPM_PACKAGES)
 	@touch $(STAMP_ALL)
 
 test-all: setup-all ## every test but the soaks; none may be skipped (tens of minutes)

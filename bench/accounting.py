@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from workloads.sampled_grid import build_grid
+from sampled_grid import build_grid
 
 from dither import accounting as acc
 from dither.accounting.growth import forget
@@ -323,6 +323,7 @@ def peer_lines(quick: bool) -> Iterator[dict[str, Any]]:
     yield line(
         "1,000 sampled steps at delta 1e-50 (peers: inf or an error)", tiny, 1e-50, 0.100, None
     )
+    yield line("1,000 sampled steps at delta 1e-301", tiny, 1e-301, 0.100, None)
     if not quick:
         prvs = [LaplaceMechanism(float(b)) for b in scales] + [
             GaussianMechanism(float(b)) for b in scales

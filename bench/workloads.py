@@ -191,8 +191,8 @@ def measure_blocks(
             counts = draw_rows(shape, scale)
             blocks, sums = read_blocks(tuple(mechanism.release(counts)), (DPBENCH_CELLS,))
             cells = np.repeat(
-                [number / block.cells for number, block in zip(sums, blocks, strict=True)],
-                [block.cells for block in blocks],
+                [number / block.cell_count for number, block in zip(sums, blocks, strict=True)],
+                [block.cell_count for block in blocks],
             )
             logs.append(log(find_range_error(cells - counts)))
     spread = 2 * float(np.std(logs)) / len(logs) ** 0.5

@@ -27,6 +27,10 @@ class QuickCollection:
             gc.freeze()
             gc.enable()
 
+    def pytest_unconfigure(self):
+        """Let the end of the process free them: else the engine reports what it takes for leaks."""
+        gc.unfreeze()
+
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path):
         collectors = yield

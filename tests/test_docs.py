@@ -95,6 +95,17 @@ def test_the_output_in_the_readme_is_what_its_example_prints(capsys, tmp_path, m
     assert capsys.readouterr().out == shown
 
 
+def test_every_line_of_the_threat_model_has_its_test_or_says_that_it_is_not_defended():
+    page = (ROOT / "docs" / "threat-model.md").read_text().splitlines()
+    rows = [line for line in page if line.startswith("| ") and "| defended |" not in line]
+    assert len(rows) > 20
+    for row in rows:
+        named = TEST.findall(row)
+        assert named or "**no**" in row, f"no test in: {row}"
+        for file, function in named:
+            assert function in find_functions(file), f"{file}::{function}"
+
+
 @pytest.mark.parametrize("name", ["promises.md", "errata.md", "published-bugs.md"])
 def test_every_promise_and_every_erratum_names_a_test_that_exists(name):
     lines = [

@@ -4,8 +4,9 @@
 a tenth buys the limits (`con.suggest`), where they can be limited, and the rest the answer. The
 error is the median over cells, relative to what DuckDB answers on the same rows, and the median of
 some repetitions. Beside it stands the error with the limits that a person would choose who sees the
-answers: the best of a ladder of clamps and groups around the bought ones, at epsilon 1. The other 7
-are refused, each for a reason that must be the one stated here.
+answers: the best of a ladder of clamps and groups around the bought ones, at epsilon 1. The best is
+asked anew: the least of many noisy errors is less than the error of any of them. The other 7 are
+refused, each for a reason that must be the one stated here.
 
 Data: tpchgen-cli 4.0.0 (pip install tpchgen-cli==4.0.0), found on the path or by TPCHGEN_CLI.
 """
@@ -56,7 +57,7 @@ REASONS = {
 }
 NOISE = (8, 19)
 """Questions that rest on a dozen people at this scale: the preview must call them noise."""
-SLOW = 1.0
+SLOW = 3.0
 """Seconds above which a question is asked once, and no ladder of limits is tried."""
 CLAMP_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 GROUP_STEPS = (-2, -1, 0, 1)
@@ -75,7 +76,7 @@ def tpch_lines(*, quick: bool) -> list[dict[str, object]]:
         bare = duckdb.connect()
         for table in TABLES:
             bare.execute(f"CREATE TABLE {table} AS SELECT * FROM '{data / table}.parquet'")
-        return _measure(con, bare, 3 if quick else 9)
+        return _measure(con, bare, 5 if quick else 21)
 
 
 def _register(data: Path) -> Any:
@@ -233,7 +234,7 @@ class _Question:
         groups = {None}
         if bought.max_groups is not None:
             groups = {max(1, bought.max_groups + step) for step in GROUP_STEPS}
-        errors = []
+        errors: list[tuple[float, Any]] = []
         for factor in CLAMP_FACTORS:
             clamps = tuple(
                 replace(clamp, low=clamp.low * _scale(factor), high=clamp.high * _scale(factor))
@@ -242,8 +243,11 @@ class _Question:
             for max_groups in groups:
                 limits = replace(bought, clamps=clamps, max_groups=max_groups)
                 tried = [self._find_error(self._ask(limits, 1.0)) for _ in range(repetitions)]
-                errors.append(statistics.median(tried))
-        return min(errors)
+                errors.append((statistics.median(tried), limits))
+        best = min(errors, key=lambda entry: entry[0])[1]
+        return statistics.median(
+            self._find_error(self._ask(best, 1.0)) for _ in range(3 * repetitions)
+        )
 
     def _find_error(self, result: Any) -> float:
         """The median over cells of the relative error."""

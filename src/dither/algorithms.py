@@ -244,6 +244,14 @@ class AlgorithmDoor:
         priced = self._kernel.price_at(request, self._view())
         return self._release(priced, fresh, None).values
 
+    def run_algorithm(self, name: str, terms: Mapping[str, Any]) -> str | None:
+        """Let a curator elsewhere run a named algorithm as one job; None where it is here.
+
+        For the estimators of `dither.learn`: `fit_table` calls it.
+        """
+        self._refuse_closed_pot()
+        return self._curator.run_algorithm(name, terms, self._pot)
+
     def _refuse_closed_pot(self) -> None:
         """Refuse where the pot of this connection is not open."""
         if not self._view().path:

@@ -6,6 +6,7 @@ It protects what is released, not the data from the person who runs it.
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,6 +141,10 @@ class EmbeddedCurator:
 
         return OpenFixedLease(self.kernel, first, steps)
 
+    def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
+        """None: the caller runs the algorithm, which takes its steps from a lease here."""
+        return None
+
     def list_pots(self) -> tuple[Pot, ...]:
         """All pots, without the charges under way."""
         return self.reports.pots(under_way=False)
@@ -167,6 +172,7 @@ class EmbeddedCurator:
             )
         if release.version.context == LIBRARY:
             raise ParameterError(f"{NO_TOTAL}: register the data: dither quickstart --help")
+        mode = replace(mode, not_promised=(*mode.not_promised, *self._list_losses()))
         balances = PotBalances(self.list_pots(), horizon=horizon(self.kernel.catalog))
         pots = {pot.name: pot for pot in balances.pots}
         path = self.reports.path(release.priced.request.pot)
@@ -182,6 +188,14 @@ class EmbeddedCurator:
             mode,
         )
         return sign(body, ensure_signing_key(self._state))
+
+    def _list_losses(self) -> list[str]:
+        """What certificates say of entries that a restore could not bring back."""
+        return [
+            f"entries {first} to {'an unknown last one' if last is None else last} of the ledger "
+            "were lost: what they released is not counted, and every budget was closed then"
+            for first, last in self.reports.losses()
+        ]
 
     def name_commands(self, message: str) -> str:
         """A message whose commands name this catalog's file."""

@@ -96,6 +96,7 @@ class PrivacyRule(Enum):
     DURABLE = "durable-charge", "budgets", "no answer without a durable charge"
     COMMIT_ONCE = "commit-once", "budgets", "a reserve is committed once"
     ROLLBACK = "no-rollback", "budgets", "a ledger is never rolled back"
+    ONE_CURATOR = "one-curator", "budgets", "one curator at a time writes to a ledger"
     FOLLOW_DATA = "budgets-follow-data", "budgets", "budgets follow the data"
     RELATIONS = "declared-relations", "budgets", "opening a budget declares its relation to others"
     POPULATION = "populations-add-up", "budgets", "budgets of the same people add up"

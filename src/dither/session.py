@@ -19,63 +19,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dither.algorithms import AlgorithmDoor
 from dither.answer.asked import (
     Asked,
     Bound,
-    read_epsilon,
     read_price,
     read_question,
-    read_rho,
 )
 from dither.answer.choose_mechanism import Offered, read_facts
 from dither.answer.curator_access import CuratorAccess, Pricer
-from dither.answer.describe_tables import (
-    Shown,
-    TableList,
-    describe_connection,
-    describe_table,
-    list_tables,
-)
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
-from dither.answer.history import History
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
-from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
 from dither.builder import Question, table
 from dither.canonical import Number
-from dither.catalog import Catalog
+from dither.describing import DescriptionDoor
 from dither.errors import ParameterError, QueryError
 from dither.plan.facts import Facts
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request
-from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView
-from dither.publish.budget import PotBalances
-from dither.publish.library import LIBRARY, ConnectionBalances
 from dither.question.recipe import Recipe
 from dither.question.unit_limits import UnitLimits
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
+from dither.suggesting import SuggestionDoor
 
 if TYPE_CHECKING:
     from dither.answer.keys_result import KeysResult
     from dither.answer.result import Result
-    from dither.answer.suggest import Suggestion
     from dither.answer.suggest_limits import LimitSuggestion
 
 hide_frames()
 
 
-class Connection(AlgorithmDoor):
+class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
     """Questions to one registered dataset, paid from one pot."""
 
     def __init__(self, curator: CuratorAccess, *, pot: str = "total") -> None:
@@ -267,6 +252,10 @@ class Connection(AlgorithmDoor):
             release = self._release(offered.priced, fresh, question.sql)
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
+        if bound.dialect.reports:
+            from dither.answer.noise_reports import add_reports
+
+            result = add_reports(result, bound.dialect.reports)
         return replace(result, _certify=self._curator.certify)
 
     def _list_keys(self, question: Asked) -> KeysResult | None:
@@ -275,86 +264,12 @@ class Connection(AlgorithmDoor):
 
         return answer_declared_keys(question, self.catalog, self._facts, self._pot)
 
-    def suggest(
-        self,
-        what: str,
-        of: str,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        keep: Number = 0.99,
-        fresh: bool = False,
-    ) -> Suggestion | LimitSuggestion:
-        """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
-
-        Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one
-        bought, never measured. `suggest("limits", sql, epsilon=0.1)` buys the limits with which a
-        question at nine times that price errs least: pass them to `sql` as `limits=`.
-        """
-        if what == "limits":
-            return self._suggest_limits(of, Price(read_epsilon(epsilon), read_rho(rho)), fresh)
-        from dither.answer.suggest import make_suggestion, read_wish
-
-        view = self._view()
-        wished = read_wish(what, of, keep, self.catalog, self._facts)
-        price = Price(read_epsilon(epsilon), read_rho(rho))
-        recipe = wished.recipe
-        offered = self._offers.offer_wish(recipe, price, view)
-        if not fresh:
-            earlier = self._offers.list_earlier_wishes(recipe, price, view, offered)
-            offered = self._choose_stored(earlier, offered)
-        release = self._release(offered.priced, fresh, None)
-        rank = _rank(offered.priced, offered.bands)
-        return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
-
-    def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
-        """Buy the limits of a question: a histogram of what people add, and one of their groups."""
-        from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
-
-        view = self._view()
-        bound = self._offers.bind(read_question(sql))
-        wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
-        offered = self._offers.offer_wish(wish.recipe, price, view)
-        release = self._release(offered.priced, fresh, None)
-        mechanisms = [step.mechanism for step in offered.priced.steps]
-        info = self._info(release, offered.recipe)
-        return make_limit_suggestion(wish, release.values, mechanisms, price, info)
-
     def table(self, name: str) -> Question:
         """Build a question step by step.
 
         Example: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`.
         """
         return table(name, self)
-
-    def budget(self) -> PotBalances:
-        """Spent, left, cap and ceiling of every pot, and what they promise."""
-        kind = ConnectionBalances if self._kernel.version.context == LIBRARY else PotBalances
-        return kind(self._curator.list_pots(), horizon=horizon(self._kernel.catalog))
-
-    def history(self) -> History:
-        """What was asked from this pot, and what it paid: parameters and prices."""
-        return self._curator.read_history(self._pot)
-
-    @property
-    def tables(self) -> TableList:
-        """The tables that can be asked about; iterating gives their names."""
-        return list_tables(self.catalog)
-
-    def describe(self, table: str) -> Shown:
-        """The columns of a table, their types, and what their values may be."""
-        return describe_table(self.catalog, table)
-
-    def __repr__(self) -> str:
-        return str(describe_connection(self.catalog, self._pot, self.budget()))
-
-    def _repr_html_(self) -> str:
-        return describe_connection(self.catalog, self._pot, self.budget())._repr_html_()
-
-    @property
-    def catalog(self) -> Catalog:
-        """The registered catalog: the public facts that every answer rests on."""
-        return self._kernel.catalog
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
@@ -435,9 +350,3 @@ class Connection(AlgorithmDoor):
         has_windows = bool(release.version.catalog.unit.column)
         person = self.budget().person() if has_windows else None
         return describe_release(release, recipe, person, self._curator.asked_through)
-
-
-def _rank(priced: Priced, bands: Bands) -> str:
-    cells = max(cells for _, cells in bands.cells)
-    rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
-    return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"

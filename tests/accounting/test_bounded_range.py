@@ -9,8 +9,10 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from dither import accounting as acc
+from dither.accounting.adaptive_range import solve_recursion
 from dither.accounting.bounded_range import BoundedRangeFactor, two_losses
 from tests.accounting.loss_oracles import atoms, bounded_range
 
@@ -87,3 +89,78 @@ def test_the_mechanism_below_sums_to_one_on_both_sides():
     law = two_losses(Fraction(2), Fraction(3, 4), 1)
     assert math.fsum(law.masses) == pytest.approx(1, rel=1e-14)
     assert math.fsum(law.masses * np.exp(-law.losses)) == pytest.approx(1, rel=1e-14)
+
+
+def _curve_of_one(width, x):
+    """V_1 in closed form (docs/proofs/composition.md, section 11)."""
+    inside = np.exp(np.clip(x, -width, width) / 2)
+    value = (math.exp(width / 2) - inside) ** 2 / math.expm1(width)
+    return np.where(x <= -width, -np.expm1(np.minimum(x, 0.0)), np.where(x >= width, 0.0, value))
+
+
+@pytest.mark.parametrize("width", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("share", [0.0, 0.35, 1.2])
+def test_two_mechanisms_bracket_the_best_answer_to_the_first(width, share):
+    """The last mechanism in closed form; the first one tried at 200,001 thresholds."""
+    x = share * width
+    t = np.linspace(0.0, width, 200_001)
+    larger = np.expm1(t - width) / math.expm1(-width)
+    reached = larger * _curve_of_one(width, x - t)
+    reached += (1 - larger) * _curve_of_one(width, x - t + width)
+    truth = float(reached.max())
+    bounds = acc.delta(acc.BoundedRange(width) * 2, x)
+    assert bounds.lower <= truth * (1 + 1e-9)
+    assert truth <= bounds.upper
+    assert bounds.upper - bounds.lower < 1e-3 * bounds.upper
+
+
+def _fixed_in_advance(width, count, share, delta):
+    """The epsilon of `count` two-point mechanisms of the same threshold (Dong et al. 2020)."""
+    top = share * width
+    larger = math.expm1(top - width) / math.expm1(-width)
+    hits = np.arange(count + 1)
+    losses = count * (top - width) + hits * width
+    masses = binom.pmf(hits, count, larger)
+    low, high = 0.0, width * count
+    for _ in range(60):
+        middle = (low + high) / 2
+        value = float(masses @ np.maximum(0.0, -np.expm1(np.minimum(middle - losses, 0.0))))
+        low, high = (middle, high) if value > delta else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(
+    ("width", "count", "best_share"), [(1.0, 20, 0.715), (0.1, 100, 0.578), (0.5, 50, 0.608)]
+)
+def test_the_recursion_is_above_every_plan_fixed_in_advance_and_near_the_best(
+    width, count, best_share
+):
+    """Before, the composed pair said 13.37, 2.42 and 9.77: a tenth above the truth."""
+    bounds = acc.epsilon(acc.BoundedRange(width) * count, "1e-6")
+    fixed = _fixed_in_advance(width, count, best_share, 1e-6)
+    assert fixed < bounds.upper < 1.02 * fixed
+    assert bounds.upper - bounds.lower < 2e-3 * bounds.upper
+
+
+@pytest.mark.parametrize("cells", [3, 6, 12])
+def test_a_coarse_grid_from_above_holds_a_fine_one_from_below(cells):
+    fine = solve_recursion(1.0 / 240, 240, 5, "lower")
+    coarse = solve_recursion(1.0 / cells, cells, 5, "upper")
+    shared = fine.values[:: 240 // cells]
+    assert np.all(coarse.values >= shared)
+    lower = solve_recursion(1.0 / cells, cells, 5, "lower")
+    assert np.all(lower.values <= shared * (1 + 1e-9))
+
+
+def test_a_grid_that_forgets_the_maximum_inside_its_cells_is_caught():
+    """Planted bug: thresholds on the grid alone, called an upper bound."""
+    fine = solve_recursion(1.0 / 240, 240, 5, "lower")
+    planted = solve_recursion(1.0 / 3, 3, 5, "lower")
+    assert not np.all(planted.values >= fine.values[::80])
+
+
+def test_ranges_that_differ_take_the_composed_pair():
+    mixed = acc.epsilon(acc.BoundedRange(1) * 5 + acc.BoundedRange("0.9") * 5, "1e-6")
+    alike = acc.epsilon(acc.BoundedRange(1) * 10, "1e-6")
+    assert mixed.lower < alike.upper
+    assert acc.epsilon(acc.BoundedRange(1) * 5, "1e-6", engine="contour").upper > 4.6

@@ -28,7 +28,7 @@ from tests.case_lists import mark_rest
 from tests.scripts import import_script
 
 DIGITS = 20
-build_grid = import_script("bench/workloads/sampled_grid.py").build_grid
+build_grid = import_script("bench/sampled_grid.py").build_grid
 
 
 def sampled(q, sigma, steps=1):

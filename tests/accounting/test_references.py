@@ -10,9 +10,10 @@ import pytest
 
 from dither import accounting as acc
 from dither.accounting.alternatives import alternatives
-from dither.accounting.curves import mass_at_infinity, read_delta
+from dither.accounting.curves import read_delta
 from dither.accounting.grid import GridPair
 from dither.accounting.grid_steps import grid_step
+from dither.accounting.masses import mass_at_infinity
 from dither.accounting.routes import Answer, Target, grid_laws, solve
 from dither.accounting.workload import DIRECTIONS, build_workload
 from tests.case_lists import mark_rest

@@ -68,6 +68,7 @@ CONDITIONED = [
     "SELECT ward, COUNT(*) AS n FROM visits WHERE age >= 2 GROUP BY ward",
     "SELECT ward, AVG(cost) AS m FROM visits WHERE weight IN (20, 50) GROUP BY ward",
     "SELECT COUNT(*) AS n FROM visits WHERE age >= 2 AND weight < 50",
+    "SELECT ward, MEDIAN(cost) AS m FROM visits WHERE age >= 2 GROUP BY ward",
 ]
 MEASURED = [
     f"SELECT {values} FROM visits WHERE {condition}"
@@ -80,6 +81,9 @@ MEASURED = [
         "SUM(COALESCE(cost, 1)) AS s",
         "COUNT(DISTINCT score) AS n",
         "MEDIAN(cost) AS m",
+        "QUANTILE_CONT(score, 0.25) AS q, MEDIAN(cost) AS m",
+        "MEDIAN(CASE WHEN score < 3 THEN cost END) AS m",
+        "MEDIAN(score * weight) AS m, COUNT(cost) AS n",
     )
     for condition in ("score = 3", "age = 3 AND cost IS NOT NULL", "weight < 50", "age > 17")
 ]

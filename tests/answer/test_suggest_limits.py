@@ -12,7 +12,9 @@ import pytest
 from dither import ParameterError, connect
 from dither.answer.asked import read_question
 from dither.answer.limit_notes import list_limit_notes
+from dither.answer.suggest_limits import wish_limits
 from dither.audit.naive_plans import grouped
+from dither.plan.analysed_query import Analyses
 from dither.plan.of_catalog import sensitivity
 from dither.question.unit_limits import UnitClamp, UnitLimits, limit_recipe
 from dither.sql.bind import bind
@@ -126,6 +128,15 @@ def test_other_questions_are_not_limited(place, sql):
     recipe = bind(sql, registered.catalog, registered.facts)
     with pytest.raises(ParameterError, match="limits= are for counts, sums and their ratios"):
         limit_recipe(recipe, LIMITS, "person")
+
+
+def test_no_limit_is_sold_where_none_is_smaller(place):
+    """Patients have one row each: one person adds 1 to one group."""
+    registered, _ = place
+    question = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
+    recipe = bind(question, registered.catalog, registered.facts)
+    with pytest.raises(ParameterError, match="nothing to buy"):
+        wish_limits(question, recipe, Analyses(registered.catalog, registered.facts))
 
 
 def test_limits_of_another_question_are_refused(place):

@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 DECIDED = ["--header", "--person", "none", "--no-two-rows", "--max-rows", "1000", "--column",
            "hours-per-week = hours_a_week", "--purpose", "How long do people work?"]  # fmt: skip
 UNREAD = {"serve", "curator", "gateway", "token", "user", "group", "grant", "issuer", "sign",
-          "steward-key", "access-log", "completion", "bench", "discard", "reissue"}  # fmt: skip
+          "steward-key", "access-log", "completion", "bench", "discard", "reissue",
+          "backup", "restore"}  # fmt: skip
 QUESTION = "SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward"
 PRICE = "0.3333333333333333"
 """A price whose decimals nobody wants to read."""

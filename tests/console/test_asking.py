@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from fractions import Fraction
+from html import unescape
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -253,6 +257,24 @@ def test_what_is_copied_holds_the_question_and_no_token(shared, copied):
     text = answer.text.split(f"The same in {copied}</summary>")[1].partition("</pre>")[0]
     assert "SELECT COUNT(*) AS n FROM visits" in text and "DITHER_TOKEN" in text
     assert token not in answer.text
+
+
+def test_what_is_copied_runs_and_is_given_the_stored_answer(shared):
+    """Python and curl run as they stand, with values that are texts, quotes and decimals."""
+    token = shared.make_token()
+    visitor = PageVisitor(shared.address).sign_in(token)
+    sql = 'SELECT COUNT(*) AS n FROM visits /* o\'brien "$HOME" */ WHERE ward <> :w AND cost > :c'
+    page = visitor.ask(sql, "0.5", p_w="north", p_c="1.5", confidence="0.9")
+    spent = shared.read_spent()
+    environment = {**os.environ, "DITHER_TOKEN": token}
+    for name, program in (("Python", (sys.executable, "-c")), ("curl", ("bash", "-c"))):
+        copied = page.text.split(f'aria-label="The same in {name}">')[1].partition("</pre>")[0]
+        ran = subprocess.run(
+            [*program, unescape(copied)], env=environment, capture_output=True, text=True
+        )
+        assert ran.returncode == 0 and "n" in ran.stdout, ran.stderr
+        assert "problem" not in ran.stdout
+    assert shared.read_spent() == spent
 
 
 def test_another_group_s_answer_is_offered_at_its_price_and_never_shown_before(apart):

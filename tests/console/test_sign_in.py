@@ -149,6 +149,32 @@ def test_the_link_of_serve_becomes_a_session_and_a_revoked_token_ends_it(served)
     assert "dither-session" not in visitor.client.cookies
 
 
+@pytest.mark.parametrize(
+    ("site", "act"),
+    [(None, "send"), ("none", "send"), ("cross-site", "fill"), ("same-site", "fill")],
+)
+def test_a_link_of_another_site_waits_for_a_click(shared, site, act):
+    """Else a site could sign people in as somebody who then reads what they ask."""
+    headers = {} if site is None else {"sec-fetch-site": site}
+    page = PageVisitor(shared.address).get("/datasets/clinic", headers=headers)
+    assert f'data-token-from-fragment="{act}"' in page.text
+    assert ("from another site" in page.text) == (act == "fill")
+
+
+def test_a_revoked_token_sees_no_page_that_needs_no_price(served):
+    """Connections are kept by the gateway: who opens a page is asked anew all the same."""
+    text, token = served.tokens.create_token("eve", "clinic", "analyst", ("total",), 1)
+    visitor = PageVisitor(served.address).sign_in(text)
+    paths = ("ask", "build?table=visits", "questions", "about.json", "tables.json")
+    for path in paths:
+        assert visitor.get(f"/datasets/clinic/{path}").url.path != "/login"
+    served.tokens.revoke_token(token.token_id)
+    for path in paths:
+        other = PageVisitor(served.address, cookies={"dither-session": text})
+        page = other.get(f"/datasets/clinic/{path}")
+        assert page.url.path == "/login", path
+
+
 def test_a_session_that_ended_while_typing_leads_a_live_preview_to_the_sign_in(served):
     text, token = served.tokens.create_token("ann", "clinic", "analyst", ("total",), 1)
     visitor = PageVisitor(served.address).sign_in(text)

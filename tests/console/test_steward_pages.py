@@ -77,7 +77,7 @@ def test_what_no_steward_signed_moves_nothing(pinned, fault):
 def test_the_administrator_s_link_moves_no_limit(pinned):
     """It reads and drafts (rule P31)."""
     visitor = visit(pinned, "admin", "admin")
-    act = write_draft(visitor, "raise", pot="total", cap="9", reason="because")
+    act = write_draft(visitor, "raise", pot="total", cap="9", reason="because of the report")
     page = visitor.post(f"{STEWARD}/submit", {"signed": json.dumps(act)})
     assert "Done" not in page.text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -11,7 +12,7 @@ import pytest
 
 import dither
 from dither import steward
-from dither.curator import dataset as dataset_module
+from dither.curator import reply_limits
 from dither.curator.ask_log import AskLog
 from dither.curator.run import CuratorSettings, make_server
 from dither.curator.server import MOST_CONNECTIONS
@@ -312,12 +313,13 @@ def test_a_fault_says_one_sentence_to_the_asker_and_no_message_to_anybody(
     with pytest.raises(FaultError) as failure:
         con.preview(COUNT, epsilon=1)
     assert str(failure.value) == FaultError.TEXT
-    written = capfd.readouterr().err
-    assert "RuntimeError at test_curator.py" in written and "Lovelace" not in written
+    line = json.loads(capfd.readouterr().err)
+    assert line.pop("line") > 0
+    assert line == {"event": "fault", "kind": "RuntimeError", "file": "test_curator.py"}
 
 
 def test_an_answer_that_is_too_long_is_refused_before_the_charge(served, monkeypatch):
-    monkeypatch.setattr(dataset_module, "MOST_NUMBERS", 3)
+    monkeypatch.setattr(reply_limits, "MOST_NUMBERS", 3)
     with pytest.raises(RefusedError, match="fewer groups"):
         served.connect().sql(BY_WARD, epsilon=1)
     assert served.read_spent() == 0
@@ -387,6 +389,20 @@ def test_connections_past_the_limit_are_closed(served):
         served.connect()
     assert first.budget().pots
     slots.release(MOST_CONNECTIONS - 1)
+
+
+def test_a_connection_for_which_no_thread_starts_gives_its_turn_back(served, monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    before = served.server._slots._value
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        for _ in range(3):
+            with pytest.raises(BusyError):
+                served.connect()
+    assert served.server._slots._value == before
+    assert served.connect().budget().pots
 
 
 def test_two_datasets_of_one_name_are_not_served_together(served, tmp_path):

@@ -113,6 +113,7 @@ def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
         "facts",
         "head",
         "history",
+        "job",
         "log_in",
         "log_out",
         "price",

@@ -14,7 +14,15 @@ from dither.curator import schedule as schedule_module
 from dither.curator import service as service_module
 from dither.curator.modes import make_mode
 from dither.curator.run import CuratorSettings, make_server
-from dither.curator.schedule import MOST_MISSES, MOST_WAITING, MOST_WAITING_OF_ONE, Schedule
+from dither.curator.schedule import (
+    DELAY_SHARE,
+    MOST_MISSES,
+    MOST_WAITING,
+    MOST_WAITING_OF_ONE,
+    Schedule,
+    find_end,
+    find_slot_length,
+)
 from dither.errors import BudgetError, DitherError, ParameterError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger.misses import count_misses
@@ -63,9 +71,12 @@ def log() -> CountedMisses:
     return CountedMisses()
 
 
-@pytest.mark.parametrize("work_s", [0.001, 0.5, 3.999])
+@pytest.mark.parametrize("work_s", [0.001, 0.5, 2.999])
 def test_an_answer_leaves_at_the_end_of_its_slot_however_long_it_took(clock, log, work_s):
-    """Slots of 4 seconds: it starts at the next multiple of 4, and leaves 4 seconds later."""
+    """Slots of 4 seconds: it starts at the next multiple of 4, and leaves 4 seconds later.
+
+    Work of the first three quarters of a slot ends within it whatever the random delay is.
+    """
     schedule = Schedule(4, log)
     with schedule.hold_slot("alice"):
         assert clock.seconds == 1_000_000_004
@@ -91,6 +102,41 @@ def test_the_time_of_a_release_is_the_end_of_its_slot(clock, log):
     assert datetime.fromisoformat(times.pop()).timestamp() == 1_000_000_008
 
 
+@pytest.mark.parametrize("misses", [0, 3, 9, 10])
+@pytest.mark.parametrize("slots", [1, 5])
+def test_work_that_differs_by_little_leaves_differently_with_little_probability(misses, slots):
+    """By delta / (a quarter of a slot), the measure of delays that carry it over the boundary.
+
+    The delay is uniform, and boundaries are further apart than its range.
+    """
+    length = find_slot_length(0.5, misses)
+    delays = [(number + 0.5) / 2000 for number in range(2000)]
+    for delta in (length / 1000, length / 50):
+        for share in (0, 0.5, 0.75, 0.8, 0.9, 0.999, 1, 1.2):
+            work = length * (slots - 1 + share)
+            differing = sum(
+                find_end(0.5, misses, slots, work, delay)
+                != find_end(0.5, misses, slots, work + delta, delay)
+                for delay in delays
+            )
+            assert differing / 2000 <= delta / (DELAY_SHARE * length) + 1 / 2000
+
+
+def test_without_the_delay_one_boundary_decides():
+    """The planted bug: a question tuned to the boundary tells who is there."""
+    assert find_end(0.5, 0, 1, 0.4999, 0) != find_end(0.5, 0, 1, 0.5001, 0)
+
+
+def test_misses_and_ends_are_those_of_the_definition():
+    """By hand: slots of 1 s; work 0.9 and the longest delay 0.25 make one miss, 2.5 s two."""
+    assert find_end(1, 0, 1, 0.75, 1) == (0, 1)
+    assert find_end(1, 0, 1, 0.9, 1) == (1, 2)
+    assert find_end(1, 0, 1, 2.5, 0) == (2, 4)
+    assert find_end(1, 2, 1, 2.5, 0) == (2, 4)
+    assert find_end(1, MOST_MISSES, 1, 1500, 0) == (MOST_MISSES, 2048)
+    assert find_end(1, 1, 3, 5.9, 0) == (1, 6)
+
+
 def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
     schedule = Schedule(4, log)
     with schedule.hold_slot("alice"):
@@ -99,6 +145,28 @@ def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
     assert clock.seconds == 1_000_000_004 + 16
     again = Schedule(4, log)
     assert (again.misses, again.slot_s) == (2, 16)
+
+
+def test_a_job_leaves_after_so_many_slots_as_its_seconds_need(clock, log):
+    """Whatever it needs: 0 or 9 of its 10 seconds. A question after it has one slot again."""
+    schedule = Schedule(4, log)
+    for work in (0, 9):
+        with schedule.hold_slot("alice", seconds=10):
+            start = clock.seconds
+            clock.seconds += work
+            told = datetime.fromisoformat(schedule.read_clock()).timestamp()
+        assert clock.seconds == start + 12 == told and schedule.misses == 0
+    with schedule.hold_slot("alice"):
+        start = clock.seconds
+    assert clock.seconds == start + 4
+
+
+def test_a_job_that_takes_longer_is_a_miss_like_any_other(clock, log):
+    schedule = Schedule(4, log)
+    with schedule.hold_slot("alice", seconds=10):
+        start = clock.seconds
+        clock.seconds += 13
+    assert (schedule.misses, schedule.slot_s, clock.seconds) == (1, 8, start + 24)
 
 
 def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):

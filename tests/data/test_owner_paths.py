@@ -16,7 +16,8 @@ from dither.catalog.owners import owner_names
 from dither.cli.main import app
 from dither.data.register import limits, owners, registration
 from dither.data.register.connections import CANNOT_ENCRYPT
-from dither.data.register.registration import RegistrationError, list_stages, write_copy_and_facts
+from dither.data.register.registration import RegistrationError, write_copy_and_facts
+from dither.data.register.stages import list_stages, watch_progress
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
 from tests.datasets import clinic, hospital, shop
 from tests.neighbours import check_rows, measured
@@ -218,7 +219,7 @@ class TestProgress:
             if len(shares) > 1:
                 enough.set()
 
-        with registration._watch_progress(Engine(), share):
+        with watch_progress(Engine(), share):
             assert enough.wait(60)
         assert shares[0] == 0.25 and all(0 <= each <= 1 for each in shares)
 

@@ -2,7 +2,7 @@
 
 Bodies are mutated, questions are made by a grammar and damaged, and schemathesis makes requests
 from the OpenAPI document. What is refused costs nothing: the ledger holds what the answers say
-they were charged, but for its rounding of sums (up, to multiples of 1e-60, once an answer).
+they were charged, added up as the ledger adds: each sum is rounded up to a multiple of 1e-60.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from random import Random
 import httpx
 import pytest
 
-from dither.privacy.ledger.pots import GRID
+from dither.privacy.ledger.pots import GRID, on_grid
 from tests.datasets.served_clinic import BY_WARD, COUNT, running_gateway, serving
 from tests.gateway.sql_grammar import make_question
 
@@ -69,24 +69,32 @@ def mutate(body: dict, choices: list[int]) -> dict:
     return {**body, key: JUNK[choices.pop() % len(JUNK)]}
 
 
+def list_charges(info: dict) -> list[Fraction]:
+    """What an answer was charged; of one over other answers, what each of those was."""
+    if "answers" in info:
+        return [charged for answer in info["answers"] for charged in list_charges(answer)]
+    return [Fraction(info.get("charged", 0))]
+
+
 class Charges:
     """Adds up what answers say they were charged; a fault fails the test."""
 
     def __init__(self) -> None:
         self.total = Fraction(0)
-        self.answers = 0
+        self.plain_total = Fraction(0)
         self.codes: set[int] = set()
 
     def check(self, spent: Fraction) -> None:
-        assert 0 <= spent - self.total <= Fraction(self.answers, GRID)
+        assert spent == self.total
 
     def add(self, response, sent: object) -> None:
         document = response.json()
         self.codes.add(response.status_code)
         assert response.status_code < 500, (sent, document)
         if response.status_code == 200:
-            self.answers += 1
-            self.total += Fraction(document.get("info", {}).get("charged", 0))
+            for charged in list_charges(document.get("info", {})):
+                self.total = on_grid(self.total + charged)
+                self.plain_total += charged
         else:
             assert document["status"] == response.status_code and document["detail"]
 
@@ -145,6 +153,15 @@ def check_made_questions(folder, seeds: range) -> None:
 
 def test_a_hundred_questions_of_a_grammar_are_answered_or_refused(tmp_path):
     check_made_questions(tmp_path, range(100))
+
+
+def test_charges_without_a_common_denominator_are_added_up_as_the_ledger_does(tmp_path):
+    """Charges have denominators of six digits: past ten of them sums have more than 60, and are
+    rounded up."""
+    with asking(tmp_path) as asker:
+        for number in range(16):
+            asker.post("sql", {"sql": COUNT, "epsilon": f"0.1{2 * number + 11}"})
+    assert 0 < asker.charges.total - asker.charges.plain_total < Fraction(16, GRID)
 
 
 @pytest.mark.all

@@ -13,7 +13,12 @@ from mpmath import mp, mpf
 from dither import accounting
 from dither.privacy import losses
 from dither.privacy.charges import fixed_plans, loss_grid, measures
-from dither.privacy.charges.fixed_plans import Gauss, Known, Scale, find_planned_epsilon
+from dither.privacy.charges.fixed_plans import (
+    KnownPair,
+    SampledNormal,
+    Scale,
+    find_planned_epsilon,
+)
 from dither.privacy.charges.loss_grid import LossLaw, coarsen, convolve, find_epsilon, trim
 from dither.privacy.charges.normal import normal_below
 from tests.evidence import to_real
@@ -120,14 +125,14 @@ def check_steps() -> None:
     """One step of noise on a sample, in both directions, and one of a known pair."""
     with mp.workprec(200):
         for rate, square in [(F(1, 100), F(100, 121)), (F(1, 2), F(1, 100)), (F(1), F(2))]:
-            laws = fixed_plans._list_laws(Gauss(rate, square), SCALE)
+            laws = fixed_plans._list_laws(SampledNormal(rate, square), SCALE)
             for leaves, law in zip((True, False), laws, strict=True):
                 assert sum(law.masses) + law.infinite >= 10**SCALE.digits
                 for epsilon in (mpf(0), mpf("0.003"), mpf("0.1"), mpf("0.5"), mpf(2)):
                     exact = read_gauss(rate, mp.sqrt(to_real(square)), epsilon, leaves=leaves)
                     stated = read_delta(law, epsilon)
                     assert exact <= stated <= exact * mpf("1.01") + mpf("2e-4")
-        law, _ = fixed_plans._list_laws(Known(F(1, 3), F(1, 1000)), SCALE)
+        law, _ = fixed_plans._list_laws(KnownPair(F(1, 3), F(1, 1000)), SCALE)
         for epsilon in (mpf(0), mpf("0.2"), mpf("0.34")):
             odds = mp.exp(mpf(1) / 3)
             exact = mpf("0.001") + max(mpf(0), odds - mp.exp(epsilon)) / (1 + odds)

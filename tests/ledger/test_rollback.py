@@ -6,7 +6,6 @@ import fcntl
 import os
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from multiprocessing import get_context
@@ -14,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from dither.errors import ParameterError, RefusedError
+from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger import default_head_path
 from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.lost import close_ledger
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
@@ -81,7 +81,8 @@ def test_a_ledger_ahead_of_its_head_goes_on_and_repairs_it(both: Place) -> None:
     assert anchored(both) == 7
 
 
-def test_a_missing_head_is_refused_with_a_remedy_that_works(both: Place) -> None:
+def test_a_missing_head_is_refused_and_its_remedy_opens_no_budget(both: Place) -> None:
+    """Rule P42: without the head nobody knows what was spent, so everything counts as spent."""
     ledger = both.create()
     release(ledger)
     both.head.unlink()
@@ -90,11 +91,15 @@ def test_a_missing_head_is_refused_with_a_remedy_that_works(both: Place) -> None
     with pytest.raises(RefusedError, match="no head"):
         reserve(ledger)
     assert "no head" in both.verify().problem
-    command = str(caught.value).split("write it anew: ")[1].split(" [rule")[0]
-    assert both.folder.as_posix() in command
-    subprocess.run(["sh", "-c", command], check=True)
+    assert "dither ledger close CATALOG" in str(caught.value)
+    assert close_ledger(both.location, both.head) == (4, None)
     assert both.verify().ok
-    release(both.open())
+    again = both.open()
+    with pytest.raises(BudgetError):
+        reserve(again)
+    with pytest.raises(ParameterError):
+        again.raise_cap("total", 2, "we would like to go on")
+    again.close()
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_verify_needs_nothing_writable(locked: Place) -> None:
         return locked.verify()
 
     before = {file: file.read_bytes() for file in locked.path.parent.iterdir()}
-    assert in_child(check) == "the ledger verifies: 3 entries, 1 releases, 1 budgets"
+    assert in_child(check) == "the ledger verifies: 3 entries, 1 release, 1 budget"
     assert {file: file.read_bytes() for file in locked.path.parent.iterdir()} == before
 
 
@@ -119,7 +119,7 @@ def test_verify_reads_a_crashed_log_without_writing(place: Place) -> None:
             return crashed.verify()
 
         try:
-            assert in_child(check) == "the ledger verifies: 3 entries, 1 releases, 1 budgets"
+            assert in_child(check) == "the ledger verifies: 3 entries, 1 release, 1 budget"
             assert len(list(crashed.path.parent.iterdir())) == 2
         finally:
             for directory in (crashed.path.parent, crashed.head.parent):

@@ -13,7 +13,7 @@ import pytest
 from mpmath import mp, mpf
 
 from dither.errors import ParameterError
-from dither.plan.partitions import Block, find_whole_block, score_block, split_block, take_block
+from dither.plan.partitions import CellBlock, find_whole_block, score_block, split_block, take_block
 from dither.privacy.mechanisms import adaptive_blocks
 from dither.privacy.mechanisms.adaptive_blocks import LN2_ABOVE, AdaptiveBlocks
 from tests.evidence import assert_counts, laplace_tail
@@ -27,9 +27,9 @@ def make_blocks(axes: tuple[int, ...], score: str, threshold: int = 2) -> Adapti
     return AdaptiveBlocks(SCALE, F(10), 1, axes, score, threshold)
 
 
-def split_chance(blocks: AdaptiveBlocks, cells: np.ndarray, block: Block) -> mpf:
+def split_chance(blocks: AdaptiveBlocks, cells: np.ndarray, block: CellBlock) -> mpf:
     """P(b + Z > threshold), by the closed form of the tail."""
-    lowered = blocks.floor_score(take_block(cells, block), block.depth)
+    lowered = blocks.find_split_score(take_block(cells, block), block.depth)
     return laplace_tail(blocks.tree_scale, blocks.threshold - lowered + 1)
 
 
@@ -42,8 +42,8 @@ def find_worst_ratio(
     the worse of stopping there and going on.
     """
 
-    def worst(block: Block) -> float:
-        if block.cells == 1:
+    def worst(block: CellBlock) -> float:
+        if block.cell_count == 1:
             return 0.0
         here, there = (split_chance(blocks, side, block) for side in (cells, other))
         inner = next(part for part in split_block(block, blocks.axes) if holds(part, cell))
@@ -53,7 +53,7 @@ def find_worst_ratio(
     return worst(find_whole_block(blocks.axes))
 
 
-def holds(block: Block, cell: tuple[int, ...]) -> bool:
+def holds(block: CellBlock, cell: tuple[int, ...]) -> bool:
     ends = zip(block.starts, cell, block.stops, strict=True)
     return all(start <= position < stop for start, position, stop in ends)
 
@@ -228,7 +228,7 @@ BUGS = {
     "blocks-without-floor": Bug(
         "scores far below the threshold still move",
         KEEPS,
-        ((AdaptiveBlocks, "floor_score", floor_nothing),),
+        ((AdaptiveBlocks, "find_split_score", floor_nothing),),
     ),
     "blocks-half-path": Bug(
         "half of what a path costs",

@@ -4,6 +4,7 @@ refusals."""
 import itertools
 import math
 from fractions import Fraction
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -252,16 +253,20 @@ def test_weighted_race_over_all_bit_strings(weights):
     assert undecided < Fraction(1, 8)
 
 
+RACES = (argmax.argmax_gumbel, argmax.argmax_exponential)
+
+
 def test_sieve_drops_only_losers():
     """The winner of a race is the same with and without the sieve, word for word."""
     rng = np.random.default_rng(5)
     for seed, spread in ((1, 3), (2, 30), (3, 10**9), (4, 1), (5, 10**18)):
         scores = rng.integers(-spread, spread, 20_000)
-        for weights in (None, rng.integers(1, 10**9, 20_000)):
-            winner = argmax.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
+        many = rng.integers(1, 10**9, 20_000)
+        for weights, race in product((None, many), RACES):
+            winner = race(scores, 2, weights=weights, source=Seeded(seed))
             whole = pytest.MonkeyPatch()
             whole.setattr(argmax, "_SIEVED_FROM", 1 << 60)
-            assert winner == argmax.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
+            assert winner == race(scores, 2, weights=weights, source=Seeded(seed))
             whole.undo()
 
 

@@ -142,20 +142,31 @@ def draw_database(
         )
     text = HEAD.replace("NEIGHBOURS", neighbours) + "".join(table.write() for table in drawn)
     rows_of = {table.name: draw_rows(table, draws) for table in drawn if table.is_public}
-    facts = Facts(
-        tuple(
-            (table.name, (column,), count_most(rows_of[table.name], column))
-            for table in drawn
-            if table.is_public
-            for column in table.columns
-        )
+    return SmallDatabase(parse(text), tuple(drawn), rows_of, list_facts(drawn, rows_of))
+
+
+def list_facts(tables: list[SmallTable], rows_of: dict[str, list[dict[str, int | None]]]) -> Facts:
+    """What registration finds in the public tables: keys of one and two columns, and ranges."""
+    public = [table for table in tables if table.is_public]
+    multiplicities = tuple(
+        (table.name, key, count_most(rows_of[table.name], key))
+        for table in public
+        for size in (1, 2)
+        for key in combinations(table.columns, size)
     )
-    return SmallDatabase(parse(text), tuple(drawn), rows_of, facts)
+    ranges = []
+    for table in public:
+        for column in table.columns:
+            values = [row[column] for row in rows_of[table.name] if row[column] is not None]
+            if values:
+                ranges.append((table.name, column, min(values), max(values)))
+    return Facts(multiplicities, ranges=tuple(ranges))
 
 
-def count_most(table_rows: list[dict[str, int | None]], column: str) -> int:
-    """How often the most frequent value of a column occurs; null meets nothing."""
-    counted = Counter(row[column] for row in table_rows if row[column] is not None)
+def count_most(table_rows: list[dict[str, int | None]], key: tuple[str, ...]) -> int:
+    """How often the most frequent value of a key occurs; null meets nothing."""
+    values = [tuple(row[column] for column in key) for row in table_rows]
+    counted = Counter(value for value in values if None not in value)
     return max(counted.values(), default=0)
 
 
@@ -228,6 +239,8 @@ def draw_join(
         other = list(analyse_node(right, database.catalog, database.facts).columns)
     except RefusedError:
         return plan
+    if draws.random() < 0.4:
+        right = a.Filter(right, draw_condition(draws, other))
     renamed = [f"{name}_r{depth}" for name in other]
     right = a.Project(
         right, tuple(Named(new, Column(old)) for new, old in zip(renamed, other, strict=True))

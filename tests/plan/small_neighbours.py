@@ -200,6 +200,46 @@ def search_excess(seed: int, schemas: int, plans: int = 40) -> str | None:
     return None
 
 
+def draw_public_join(draws: random.Random, small: SmallDatabase) -> a.Cells:
+    """Rows of a person beside public rows that a filter leaves, counted or summed."""
+    private, public = small.tables
+    names = list(public.columns)
+    right: Plan = Scan(public.name)
+    for _ in range(draws.choice([0, 1, 1, 2])):
+        right = a.Filter(right, draw_condition(draws, names))
+    if draws.random() < 0.5:
+        names = [f"{name}x" for name in names]
+        right = a.Project(
+            right, tuple(Named(name, Column(name.removesuffix("x"))) for name in names)
+        )
+    if draws.random() < 0.3:
+        right = a.Filter(right, draw_condition(draws, names))
+    on = ((draws.choice(private.columns), draws.choice(names)),)
+    plan = a.Join(Scan(private.name), right, on, draws.choice(["inner", "inner", "left"]))
+    aggregate = draws.choice([a.Count(), a.Sum(draws.choice(names)), a.Sum(draws.choice(names))])
+    return a.Cells(plan, draws.choice([(), (draws.choice(names),)]), (aggregate,))
+
+
+def search_public_excess(seed: int, schemas: int, plans: int = 12) -> tuple[str | None, int]:
+    """The first join with public rows that moves further than claimed, and how many were
+    compared."""
+    draws = random.Random(seed)
+    compared = 0
+    for _ in range(schemas):
+        neighbours = draws.choice(["add_remove", "replace"])
+        small = draw_database(draws, 1, public=1, neighbours=neighbours)
+        pairs = [draw_neighbours(draws, small, neighbours) for _ in range(3)]
+        for _ in range(plans):
+            query = draw_public_join(draws, small)
+            analysed = analyse(query.plan, small.catalog, small.facts)
+            for one, two in pairs:
+                compared += 1
+                change = measure_change(query, analysed, one, two)
+                if excess := find_excess(query, analysed, neighbours, change):
+                    return f"{neighbours}: {excess}: {query}", compared
+    return None, compared
+
+
 def draw_neighbours(
     draws: random.Random, small: SmallDatabase, neighbours: str
 ) -> tuple[NaiveDatabase, NaiveDatabase]:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from dither.protocol import act_messages, messages
+from dither.protocol import act_messages, job_messages, messages, page_messages
 
 HEAD = """\
 # The protocol between curator and gateway
@@ -31,7 +31,12 @@ query, a family of mechanisms, a share of the price), a price and a pot. It can 
 scale nor a sensitivity, and no SQL: the text of a question travels as a remark, as told by the
 asker. The curator prices the request by itself and answers under the key that the asker sent, or
 not at all. A job of several steps, with operators and choices over cells too, is one request: one
-charge and one scheduled answer. Leases, whose steps follow each other, have no call.
+charge and one scheduled answer.
+
+**Jobs.** An algorithm that chooses its next step from what was released so far (a synthetic table,
+the training of a model) is one call, `job`: the curator runs it out of one charge and sends what it
+made, once, at the end of the slots that every job holds. Its steps have no calls of their own:
+when each was measured would tell of the data. Only the two algorithms below run.
 
 **Exact numbers** are texts `p/q`. Released values are integers, or lists of labels for keys.
 
@@ -95,4 +100,7 @@ def _list_inner(models: list[type[BaseModel]]) -> list[type[BaseModel]]:
         names |= dict.fromkeys(model.model_json_schema().get("$defs", {}))
     known = {model.__name__ for model in models}
     inner = [name for name in sorted(names) if name not in known]
-    return [getattr(messages, name, None) or getattr(act_messages, name) for name in inner]
+    modules = (messages, act_messages, job_messages, page_messages)
+    return [
+        next(vars(module)[name] for module in modules if name in vars(module)) for name in inner
+    ]

@@ -282,7 +282,7 @@ ERRORS = [
     ("SELECT COUNT(*) FRM visits", "the question is not SQL"),
     ("SELECT COUNT(*) FROM visits QUALIFY 1 = 1",
     "window functions: their value depends on the order of rows"),
-    ("SELECT COUNT(*) FROM other.visits", "FROM something that is no registered table or subquery"),
+    ("SELECT COUNT(*) FROM other.visits", "no schema other: the schemas are main and clinic"),
     ("SELECT COUNT(*) FROM (VALUES (1)) t",
     "FROM something that is no registered table or subquery"),
     ("SELECT HISTOGRAM(ward) FROM visits",

@@ -3,6 +3,9 @@ tighten, never loosen."""
 
 from __future__ import annotations
 
+import base64
+import json
+import struct
 from fractions import Fraction as F
 
 import pytest
@@ -300,3 +303,81 @@ class TestAsked:
 def test_text_that_stops_inside_a_clause_is_a_query_error(sql, words):
     with pytest.raises(QueryError, match=words):
         read_dialect(sql)
+
+
+REPORTS = (
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=3, max_groups_contributed=2) ward, "
+    "COUNT(*, report_format => {}) AS n, "
+    "AVG(age, contribution_bounds_per_group => (0, 90), report_format => {}) FROM visits "
+    "GROUP BY ward"
+)
+
+
+class TestReports:
+    """`report_format`: the value with the interval of its noise, as GoogleSQL gives them."""
+
+    def test_json_has_the_value_and_the_interval_of_its_noise(self, con):
+        plain = con.sql(REPORTS.replace(", report_format => {}", ""))
+        result = con.sql(REPORTS.format("JSON", "'json'"))
+        assert [result.info[name] for name in ("repeated", "charged")] == [True, "0/1"]
+        columns = plain.to_dict()
+        for name in ("n", "avg_age"):
+            reports = [json.loads(text)["result"] for text in result.to_dict()[name]]
+            assert [report["value"] for report in reports] == columns[name]
+            ends = zip(columns[name], columns[f"{name}_low"], columns[f"{name}_high"], strict=True)
+            for report, (value, low, high) in zip(reports, ends, strict=True):
+                interval = report["noise_confidence_interval"]
+                assert interval == {
+                    "lower_bound": value - high,
+                    "upper_bound": value - low,
+                    "confidence_level": 0.95,
+                }
+        assert result.to_dict()["n_low"] == columns["n_low"]
+
+    def test_proto_is_the_message_of_googlesql(self, con):
+        """Read here by hand: field 1 is the value, whose field 4 is the interval of three
+        doubles."""
+        count, average = (
+            base64.b64decode(con.sql(REPORTS.format("PROTO", "PROTO")).to_dict()[name][0])
+            for name in ("n", "avg_age")
+        )
+        columns = con.sql(REPORTS.replace(", report_format => {}", "")).to_dict()
+        assert count[0] == 0x0A and count[1] == len(count) - 2
+        assert count[2:5] == bytes([0x08, columns["n"][0] % 128 | 128, columns["n"][0] // 128])
+        assert count[5:7] == bytes([0x22, 27])
+        ends = [struct.unpack("<d", count[at + 1 : at + 9])[0] for at in (7, 16, 25)]
+        noise = columns["n"][0] - columns["n_low"][0]
+        assert ends == [-noise, noise, 0.95]
+        assert average[2] == 0x11
+        assert struct.unpack("<d", average[3:11])[0] == columns["avg_age"][0]
+
+    def test_another_level_changes_the_report_and_costs_nothing(self, con):
+        result = con.sql(REPORTS.format("JSON", "JSON"))
+        spent = con._kernel.ledger.pot("total").spent
+        narrow = json.loads(result.interval(0.5).to_dict()["n"][0])["result"]
+        wide = json.loads(result.to_dict()["n"][0])["result"]
+        assert narrow["value"] == wide["value"]
+        upper = [report["noise_confidence_interval"]["upper_bound"] for report in (narrow, wide)]
+        assert 0 < upper[0] < upper[1]
+        assert con._kernel.ledger.pot("total").spent == spent
+        assert "noise_confidence_interval" in str(result) and result._repr_html_()
+
+    def test_what_needs_numbers_is_refused(self, con):
+        result = con.sql(REPORTS.format("JSON", "JSON"))
+        for act in (result.nonnegative, result.consistent, result.plot):
+            with pytest.raises(ParameterError, match="leave report_format out"):
+                act()
+
+    @pytest.mark.parametrize(
+        ("written", "words"),
+        [
+            ("COUNT(*, report_format => xml)", "JSON or PROTO"),
+            ("COUNT(*, report_format => JSON) + 1", "a column by itself"),
+            ("COUNT(*, report_format => JSON, report_format => JSON)", "given twice"),
+            ("UPPER(ward, report_format => JSON)", "function of a key"),
+        ],
+    )
+    def test_a_report_that_cannot_be_given_says_why(self, con, written, words):
+        with pytest.raises(QueryError, match=words):
+            con.sql(f"SELECT ward, {written} AS n FROM visits GROUP BY ward", epsilon=1)
+        assert con._kernel.ledger.pot("total").spent == 0

@@ -57,7 +57,7 @@ FIXTURES = [
      "ward has no declared label 'nroth'"),
     ("SELECT visit_id, COUNT(*) FROM prescriptions GROUP BY visit_id",
      "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery"),
-    ("SELECT AVG(n) FROM (SELECT visit_id, COUNT(*) AS n FROM visits GROUP BY visit_id)",
+    ("SELECT AVG(n) FROM (SELECT doctor_id, COUNT(*) AS n FROM visits GROUP BY doctor_id)",
      "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery"),
     ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date",
      "a join of two private tables that does not say that both rows have the same owner: rows of "

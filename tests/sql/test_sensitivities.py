@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from dither.catalog import parse
-from dither.plan.algebra import Cells
+from dither.plan.algebra import Cells, Join, Keys, Scan
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import Facts
@@ -115,6 +115,8 @@ BOUNDS = [
     10 * 10**6, 400 * 10**6),
     ("SELECT SUM(r) FROM (SELECT custkey, COUNT(rating) / COUNT(*) AS r FROM orders GROUP BY "
      "custkey)", 10**6, 40 * 10**6),
+    ("SELECT SUM(r) FROM (SELECT custkey, COUNT_IF(cost < 5) / COUNT(*) AS r FROM orders GROUP BY "
+     "custkey)", 10**6, 40 * 10**6),
     # 40 orders lie in groups that count 40 together; 40 days come or go
     ("SELECT SUM(n) FROM (SELECT custkey, priority, COUNT(*) AS n FROM orders GROUP BY custkey, "
      "priority)", 40, 200),
@@ -142,6 +144,14 @@ def test_a_person_moves_an_answer_by_no_more_than_it_can(question, newest, first
     assert isinstance(query.query, Cells)
     assert query.sensitivity.l1 == newest
     assert analyse_first(question, FIRST_RULES).sensitivity.l1 == first
+
+
+def test_a_column_of_the_customer_is_one_key_of_a_selection():
+    """A segment is chosen by its owners: a customer has one, however many orders are joined."""
+    rows = Join(Scan("orders"), Scan("customer"), (), "inner")
+    for rules, cells in ((NEWEST_RULES, 1), (FIRST_RULES, 5)):
+        query = Analyses(CATALOG, FACTS, rules).analyse_query(Keys(rows, ("segment",)))
+        assert query.reach.cells == cells
 
 
 @pytest.mark.parametrize(

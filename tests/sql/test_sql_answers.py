@@ -29,6 +29,9 @@ from tests.sql.question_maker import Maker
 
 V, P, R = "visits", "patients", "prescriptions"
 QUESTIONS: list[str | tuple[str, str]] = [
+    # people of a key by the key itself, which keeps both its values
+    "SELECT urgent, COUNT(DISTINCT patient_id) FILTER (WHERE urgent) AS n FROM visits GROUP BY "
+    "urgent",
     # written as elsewhere
     "SELECT strftime(date, '%Y-%m') AS m, COUNT(*) AS n FROM visits GROUP BY m",
     "SELECT strftime('%d/%m', date) AS m, SUM(cost) AS n FROM visits GROUP BY m",

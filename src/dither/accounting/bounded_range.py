@@ -27,6 +27,7 @@ from dither.accounting.transforms import (
     AtomsFactor,
     Complex,
     Real,
+    expm1_complex,
     log_error,
     sinc_envelope_gap,
 )
@@ -48,16 +49,10 @@ class BoundedRangeFactor:
         eta = float(self.epsilon)
         s = c + 1j * y
         shrunk = -(2 * s + 1) * eta
-        real = shrunk.real
-        imaginary = shrunk.imag
-        grown = (
-            np.expm1(real)
-            - 2 * np.exp(real) * np.sin(imaginary / 2) ** 2
-            + 1j * np.exp(real) * np.sin(imaginary)
-        )
+        grown = expm1_complex(shrunk)
         ratio = grown / ((2 * s + 1) * math.expm1(-eta))
         logs = s * eta + np.log(ratio)
-        lost = 4 * LIBM * np.abs(grown) + 16 * UNIT * np.abs(shrunk) * np.exp(real)
+        lost = 4 * LIBM * np.abs(grown) + 16 * UNIT * np.abs(shrunk) * np.exp(shrunk.real)
         error = log_error(lost, np.abs(grown)) + 16 * UNIT * (2 + np.abs(s) * eta + np.abs(logs))
         return self.count * logs, self.count * error
 

@@ -21,32 +21,19 @@ from typing import NamedTuple
 import numpy as np
 
 from dither.accounting.bounds import Bounds
-from dither.accounting.sampled import OutOfReach, SampledGaussianFactor, SampledGroup, grouped
+from dither.accounting.saddle import (
+    FINE,
+    find_cumulants,
+    find_real_part,
+    find_saddle,
+    group_sampled,
+)
+from dither.accounting.sampled import OutOfReach, SampledGroup
 from dither.accounting.transforms import UNIT, Complex, Factor, GaussianFactor, Real
 
 _GOAL = 1e-13
 _MOST_NODES = 60_000
-
-
-def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float]:
-    """Compute log M and its first two derivatives at c, roughly.
-
-    They choose the contour and prove nothing.
-    """
-    level = first = second = 0.0
-    tiny = 1e-3 * min(1.0, c) if c < 1e3 else 1e-3
-    for factor in factors:
-        if isinstance(factor, SampledGroup):
-            level_term, first_term, second_term = factor.cumulants(c)
-        else:
-            logs = factor.log_mgf(c, np.array([0.0, tiny]), 1e-9)[0]
-            level_term = float(logs[0].real)
-            first_term = float(logs[1].imag) / tiny
-            second_term = 2 * float(logs[0].real - logs[1].real) / tiny**2
-        level += level_term
-        first += first_term
-        second += second_term
-    return level, first, second if second > 0 else 1e-12
+_EXTENDED = 2  # Chernoff points that a contour keeps when it grows
 
 
 def _bound_logs(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
@@ -68,74 +55,6 @@ def _bound_logs(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
 def log_payoff(t: float) -> float:
     """log of (1/(t+1)) (t/(t+1))^t, the sharp constant of the Chernoff bound on delta."""
     return -math.log1p(t) - t * math.log1p(1 / t)
-
-
-_FINE = 4
-_EXTENDED = 2  # Chernoff points that a contour keeps when it grows
-_LOWEST = -88
-_HIGHEST = 93
-
-
-def _on_grid(index: int) -> float:
-    """The real parts that are tried: 2^(index/4), so that one workload and the next meet on the
-    same contour."""
-    return float(2.0 ** (index / _FINE))
-
-
-class _Saddle(NamedTuple):
-    c: float
-    epsilon: float
-
-
-def _find_saddle(
-    factors: Sequence[Factor], log_delta: float | None, epsilon: float | None
-) -> _Saddle:
-    """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and
-    that epsilon."""
-
-    def away(index: int) -> tuple[float, float]:
-        c = _on_grid(index)
-        try:
-            level, first, second = _cumulants(factors, c)
-        except (OverflowError, OutOfReach):
-            return math.inf, math.inf
-        saddle_epsilon = first - 1 / c - 1 / (c + 1)
-        if epsilon is not None:
-            return saddle_epsilon - epsilon, saddle_epsilon
-        assert log_delta is not None
-        spread = second + 1 / c**2 + 1 / (c + 1) ** 2
-        payoff = math.log(c * (c + 1))
-        saddle_log_delta = (
-            level - c * saddle_epsilon - payoff - 0.5 * math.log(2 * math.pi * spread)
-        )
-        return log_delta - saddle_log_delta, saddle_epsilon
-
-    low, high = _LOWEST, _HIGHEST
-    below = (-math.inf, 0.0)
-    above = (math.inf, 0.0)
-    index = 2 * _FINE
-    jump = 4
-    while high - low > 1:
-        value = away(index)
-        if value[0] < 0:
-            low = index
-            below = value
-        else:
-            high = index
-            above = value
-        if low > _LOWEST and high < _HIGHEST:
-            index = (low + high) // 2
-        else:
-            index = (
-                min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
-            )
-            jump *= 2
-    if not (math.isfinite(below[0]) and math.isfinite(above[0])):
-        return _Saddle(
-            _on_grid(low if low > _LOWEST else high), below[1] if low > _LOWEST else above[1]
-        )
-    share = below[0] / (below[0] - above[0])
-    return _Saddle(_on_grid(high if share > 0.5 else low), below[1] + share * (above[1] - below[1]))
 
 
 class _Aliases(NamedTuple):
@@ -173,12 +92,12 @@ class Contour:
         """Build the nodes for the epsilon at which delta = exp(log_delta), or for the delta at
         `epsilon`."""
         factors = group_sampled(factors)
-        c, near_epsilon = _find_saddle(factors, log_delta, epsilon)
-        level, _, second = _cumulants(factors, c)
+        c, near_epsilon = find_saddle(factors, log_delta, epsilon)
+        level, _, second = find_cumulants(factors, c)
         least = min(0.7 / math.sqrt(second), 50.0)
         if c < least:
-            c = _on_grid(math.ceil(_FINE * math.log2(least)))
-            level, first, second = _cumulants(factors, c)
+            c = find_real_part(math.ceil(FINE * math.log2(least)))
+            level, first, second = find_cumulants(factors, c)
             near_epsilon = min(near_epsilon, first - 1 / c - 1 / (c + 1))
         near_epsilon = epsilon if epsilon is not None else max(0.0, near_epsilon)
         if log_delta is None:
@@ -190,7 +109,8 @@ class Contour:
             )
         chernoff = _bound_by_chernoff(factors, c)
         step = choose_step(c, near_epsilon, log_delta, chernoff)
-        reach, truncation = _find_reach(factors, c, step, near_epsilon, level, log_delta)
+        goal = log_delta - (level - c * near_epsilon) + math.log(_GOAL) + math.log(math.pi)
+        reach, truncation = _find_reach(factors, c, step, goal, second)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
@@ -408,34 +328,27 @@ def choose_step(
 
 
 def _find_reach(
-    factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
+    factors: Sequence[Factor], c: float, step: float, goal: float, variance: float
 ) -> tuple[float, float]:
-    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1)."""
-    goal = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
+    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1).
+
+    The search for a rest of at most e^goal starts where a Gaussian of that variance has fallen so
+    far.
+    """
 
     def bound_rest(y: float) -> float:
         return sum(factor.decay(c, y) for factor in factors) - math.log(max(y - step, step / 2))
 
-    low, high = step, 4 * step
+    high = max(4 * step, 1.1 * math.sqrt(max(0.0, -2 * goal) / variance))
+    low = step
     while bound_rest(high) > goal:
-        low, high = high, high * 2
+        low, high = high, high * 1.4
         if high > _MOST_NODES * step:
             raise OutOfReach
+    while low == step and high > 4 * step and bound_rest(high / 1.4) <= goal:
+        high /= 1.4
+    low = max(low, high / 1.4)
     while high / low > 1.12:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if bound_rest(middle) > goal else (low, middle)
     return high, math.exp(bound_rest(high)) / math.pi * (1 + 1e-9)
-
-
-def find_saddle_epsilon(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
-    """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves
-    nothing."""
-    c, epsilon = _find_saddle(group_sampled(factors), log_delta, None)
-    return max(1e-3, epsilon), -c
-
-
-def group_sampled(factors: Sequence[Factor]) -> list[Factor]:
-    """The same factors, the sampled Gaussians put together."""
-    sampled = [factor for factor in factors if isinstance(factor, SampledGaussianFactor)]
-    rest = [factor for factor in factors if not isinstance(factor, SampledGaussianFactor)]
-    return [*rest, *grouped(sampled)]

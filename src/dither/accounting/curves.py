@@ -18,8 +18,7 @@ from fractions import Fraction
 from dither.accounting.alternatives import alternatives
 from dither.accounting.arguments import check_door
 from dither.accounting.bounds import Bounds, down, exp_up, is_wide, up
-from dither.accounting.ceilings import Ceiling, largest_loss
-from dither.accounting.masses import mass_at_infinity
+from dither.accounting.ceilings import largest_loss
 from dither.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
 from dither.accounting.routes import LEAST_DELTA, Answer, Target, log_fraction, solve
 from dither.accounting.sampled import OutOfReach
@@ -192,14 +191,15 @@ def _solve_epsilon(
     engine: str | None,
     floor: float,
 ) -> Answer:
-    low_mass, high_mass = mass_at_infinity(workload.events)
-    largest = largest_loss(workload.events, direction)
-    ceiling = Bounds(math.inf, math.inf) if largest is None else _round_ceiling(largest)
+    low_mass, high_mass = workload.masses
     if high_mass > target:
         return Answer(Bounds(math.inf if low_mass > target else 0.0, math.inf), INFINITE)
     if high_mass == target:
+        ceiling = _bound_largest(workload, direction)
         return _read_ceiling(workload, ceiling, low_mass == high_mass)
-    rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
+    rest = (target, target)
+    if high_mass:
+        rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
     best = _NOTHING
     if not workload.vague:
         best = _try_epsilon(workload, workload.upper[direction], rest, engine, floor)
@@ -218,6 +218,7 @@ def _solve_epsilon(
         )
         if value < best.bounds.upper:
             best = Answer(Bounds(0.0, value), RENYI)
+    ceiling = _bound_largest(workload, direction)
     if ceiling.upper < best.bounds.upper:
         best = Answer(ceiling, PURE)
     if best.bounds.upper >= 1e300:
@@ -235,7 +236,14 @@ def _solve_epsilon(
     return Answer(Bounds(min(lower, best.bounds.upper), best.bounds.upper), best.engine)
 
 
-def _round_ceiling(largest: Ceiling) -> Bounds:
+def _bound_largest(workload: Workload, direction: Direction) -> Bounds:
+    """Enclose the largest loss between two floats, infinite where it has no bound.
+
+    It is asked for last: its exact fractions may cost more than the bracket of a kept contour.
+    """
+    largest = largest_loss(workload.events, direction)
+    if largest is None:
+        return Bounds(math.inf, math.inf)
     return Bounds(_round_outward(largest.lower).lower, _round_outward(largest.upper).upper)
 
 
@@ -282,7 +290,7 @@ def _solve_delta(
     workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
 ) -> Answer:
     """Bracket delta at the epsilon `target`, with the mass at infinity added."""
-    low_mass, high_mass = mass_at_infinity(workload.events)
+    low_mass, high_mass = workload.masses
     answer = _solve_finite_delta(workload, neighbours, target, direction, engine)
     if not high_mass:
         return answer

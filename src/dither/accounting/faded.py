@@ -27,7 +27,7 @@ Direction = Literal["remove", "add"]
 _ANGLES = 8
 _MORE_ANGLES = 5
 FAR = 14.0
-_GROWTH = 1.03
+_GROWTH = 1.05
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ class LineBound:
         """Choose the ends of the cells: fine where the weight fades, coarse elsewhere."""
         step = self.step
         sigma = step.sigma
-        coarse = sigma / 32
-        fine = min(coarse, step.fade / 6)
+        coarse = sigma / 20
+        fine = min(coarse, step.fade / 4)
         edges = (*step.tops, *step.bottoms)
         fades = [(edge - 12 * step.fade, edge + 12 * step.fade) for edge in edges]
         if step.direction == "add":

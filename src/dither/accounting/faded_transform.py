@@ -19,7 +19,7 @@ from dither.accounting.trapezoid import BLOCK, OutOfReach, log_ratio, sum_turns
 _LARGEST_PANEL = 300_000_000
 _CHUNK = 2048
 _MOST_CUTS = 6
-_SMALL_PANEL = 1_500_000
+_SMALL_PANEL = 6_000_000
 _WIDE = 8.0
 _APART = 26.0
 _MANY = 64

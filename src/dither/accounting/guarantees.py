@@ -54,7 +54,15 @@ def has_rounding(loss: ls.Loss) -> bool:
     """Whether a Gaussian strength is only an upper end, since rounded noise is among it.
 
     Rounding is post-processing, so the loss is at most the continuous one; below it may be 0.
+    Remembered on the (frozen) loss: workloads grow by appending to old ones.
     """
+    is_rounded: bool | None = loss.__dict__.get("_accounting_rounded")
+    if is_rounded is None:
+        is_rounded = loss.__dict__["_accounting_rounded"] = _find_rounding(loss)
+    return is_rounded
+
+
+def _find_rounding(loss: ls.Loss) -> bool:
     if isinstance(loss, ls.Composed):
         return any(map(has_rounding, loss.losses))
     if isinstance(loss, (ls.Repeated, ls.PoissonSampled, ls.SampledWithoutReplacement)):

@@ -19,6 +19,7 @@ from dither.privacy import losses as ls
 
 _MOST_BITS = 20_000
 _SLACK = Fraction(1, 10**50)
+_NONE = Fraction(0)
 _WITH_MASS = (
     ls.Approx,
     ls.ZCDP,
@@ -42,6 +43,8 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
             continue
         low.append((infinite_mass(event, "lower"), count))
         high.append((infinite_mass(event, "upper"), count))
+    if not high:
+        return _NONE, _NONE
     lower, upper = compose_masses(high)
     if low != high:
         lower, _ = compose_masses(low)

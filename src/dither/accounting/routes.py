@@ -15,10 +15,11 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import cast
 
+from dither.accounting.adaptive_range import MOST_MECHANISMS, RangeComposition
 from dither.accounting.atomic import atomic
 from dither.accounting.bounded_range import BoundedRangeFactor, bounded_range_delta
 from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
-from dither.accounting.contour import Contour, find_saddle_epsilon
+from dither.accounting.contour import Contour
 from dither.accounting.crossing import invert
 from dither.accounting.few_steps import build, is_certainly_zero
 from dither.accounting.few_steps import is_below as is_below_by_chernoff
@@ -33,6 +34,7 @@ from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.one_step import bound_one_step, guess_one_step
 from dither.accounting.rough_law import RoughLaw, SampledSteps, are_nearly_gaussian
+from dither.accounting.saddle import find_saddle_epsilon
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
@@ -44,11 +46,12 @@ Route = Callable[[Sequence[Law], "Target"], "Answer"]
 _FEW = 60
 LEAST_DELTA = Fraction(1, 10**305)
 """Below it floats lose digits: only the closed form and routes in logarithms serve."""
-_GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
+_NO_CONTOUR = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw, RangeComposition}
 _NEGLIGIBLE = 1e-3
 """A largest loss of an added unit that is not worth the grid, which would take very long."""
 _NEVER = "the loss never exceeds this epsilon"
 _FADING = "contour with the far tail faded out"
+_RANGES = "bounded range, each mechanism chosen by earlier answers (recursion)"
 _CONTOUR = "contour inversion of the moment-generating function"
 
 
@@ -239,15 +242,8 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
             "exact sum of equal Laplaces (residues)",
             min(guess, float(query_epsilon) * count),
         )
-    if len(laws) == 1 and isinstance(laws[0], BoundedRangeFactor) and laws[0].count == 1:
-        width = laws[0].epsilon
-        return _read_curve(
-            lambda epsilon: bounded_range_delta(width, Fraction(min(epsilon, float(width)))),
-            target,
-            -1.0,
-            "one exponential mechanism (closed form)",
-            float(width) / 2,
-        )
+    if len(laws) == 1 and isinstance(laws[0], (BoundedRangeFactor, RangeComposition)):
+        return _solve_bounded_range(laws[0], target)
     atoms = [law for law in laws if isinstance(law, AtomsFactor)]
     if len(atoms) < len(laws):
         raise OutOfReach
@@ -262,6 +258,32 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
             raise
     pair = GridPair(atoms, step, target.log_delta, target.float_epsilon)
     return _read_curve(pair.delta, target, -pair.c, "exact lattice (tilted FFT)")
+
+
+def _solve_bounded_range(law: BoundedRangeFactor | RangeComposition, target: Target) -> Answer:
+    """Bracket mechanisms of one range: one alone in closed form, several by the recursion.
+
+    The composed pair is an upper bound too: it is the smaller one where the largest loss is near.
+    """
+    width = law.epsilon
+    if law.count == 1:
+        return _read_curve(
+            lambda epsilon: bounded_range_delta(width, Fraction(min(epsilon, float(width)))),
+            target,
+            -1.0,
+            "one exponential mechanism (closed form)",
+            float(width) / 2,
+        )
+    if law.count > MOST_MECHANISMS:
+        raise OutOfReach
+    curve = RangeComposition(width, law.count).delta
+    answer = _read_curve(curve, target, -1.0, _RANGES, float(width) * law.count / 2)
+    try:
+        pairs = _solve_by_contour([BoundedRangeFactor(width, law.count)], target)
+    except OutOfReach:
+        return answer
+    lower, upper = answer.bounds
+    return replace(answer, bounds=Bounds(lower, min(upper, pairs.bounds.upper)))
 
 
 def _solve_one_step(law: SampledGaussianFactor, target: Target) -> Answer:
@@ -282,7 +304,7 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
     """Bracket by the contour, which is kept for the next question; OutOfReach without
     transforms."""
     kinds = set(map(type, laws))
-    if kinds & _GRID_ONLY or kinds == {AtomsFactor}:
+    if kinds & _NO_CONTOUR or kinds == {AtomsFactor}:
         raise OutOfReach
     factors = cast(Sequence[Factor], laws)
     missing = 0.0
@@ -368,6 +390,8 @@ def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
             converted.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
         elif isinstance(law, MixtureFactor):
             converted.append(law.on_grid())
+        elif isinstance(law, RangeComposition):
+            raise OutOfReach
         else:
             converted.append(law)
     return converted

@@ -180,7 +180,8 @@ class SampledGroup:
 
     def decay(self, c: float, y: float) -> float:
         """Bound log |M(c+iy)| / M(c) of the whole group from above; the result is kept."""
-        kept_fall = _falls.get((self.key, c, y))
+        key = (self.key, c, y)
+        kept_fall = _falls.get(key)
         if kept_fall is not None:
             return kept_fall
         mass, lengths = self._layers(c)
@@ -188,11 +189,21 @@ class SampledGroup:
         fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (
             1 - 1e-12
         )
-        _falls[self.key, c, y] = fall
+        _falls[key] = fall
         _trim(_falls)
         return fall
 
+    @cached_property
+    def _kept_layers(self) -> dict[float, tuple[Real, Real]]:
+        return {}
+
     def _layers(self, c: float) -> tuple[Real, Real]:
+        """The layers of every factor; a group is asked for them many times at the same c."""
+        if c not in self._kept_layers:
+            self._kept_layers[c] = self._collect_layers(c)
+        return self._kept_layers[c]
+
+    def _collect_layers(self, c: float) -> tuple[Real, Real]:
         """Collect the layers of every factor; those that are not known yet are made together."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
         missing = [index for index, key in enumerate(keys) if key not in _staircases]
@@ -254,10 +265,12 @@ _falls: dict[tuple[tuple[object, ...], float, float], float] = {}
 _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
 
-def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
-    """Compute rows (log M, its mean, its variance) of sampled Gaussians by plain sums over
-    nodes."""
-    q, sigma, _, c = np.array([law[1:] for law in laws]).T[:, :, None]
+def _cumulants(kind: Kind, keys: Sequence[tuple[Any, ...]]) -> Real:
+    """Log M and its first two derivatives at c, one row for a key (kind, rate, noise, variance, c).
+
+    Plain sums over nodes: rough, for the choice of a contour. Nothing is proved by them.
+    """
+    q, sigma, _, c = np.array([key[1:] for key in keys]).T[:, :, None]
     right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
     left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
     share = np.linspace(

@@ -47,6 +47,17 @@ class Factor(Protocol):
         """A bound on the loss of all copies together, or infinity."""
 
 
+def expm1_complex(value: NDArray[Any]) -> NDArray[Any]:
+    """Compute e^value - 1 without cancellation near zero."""
+    real = value.real
+    imaginary = value.imag
+    return np.asarray(
+        np.expm1(real)
+        - 2 * np.exp(real) * np.sin(imaginary / 2) ** 2
+        + 1j * np.exp(real) * np.sin(imaginary)
+    )
+
+
 def log1p_complex(value: Complex) -> Complex:
     """Compute log(1 + value) to full relative accuracy near zero (numpy's own complex log1p is
     not)."""
@@ -149,13 +160,7 @@ class LaplaceFactor:
         # e^{-s eps} M(s) - 1 = s (e^{-(2s+1) eps} - 1) / (2s+1): exact algebra, no cancellation for
         # small eps
         shrunk = -(2 * s + 1) * eps
-        real = shrunk.real
-        imaginary = shrunk.imag
-        grown = (
-            np.expm1(real)
-            - 2 * np.exp(real) * np.sin(imaginary / 2) ** 2
-            + 1j * np.exp(real) * np.sin(imaginary)
-        )
+        grown = expm1_complex(shrunk)
         offset = s / (2 * s + 1) * grown
         logs = s * eps + log1p_complex(offset)
         # (L1) relative errors of eps, of the phase and of each elementary function, through log1p's

@@ -34,6 +34,8 @@ _LONGEST_RULE = 100_000
 _CHUNK = 250_000
 _LONG = 64
 BLOCK = 32
+_ONE_THREAD = 250_000
+"""Multiplications of one matrix product that OpenBLAS still does in one thread."""
 _KEPT = 4096
 
 
@@ -211,8 +213,7 @@ def sum_turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
         np.concatenate([2 * np.sin(second / 2) ** 2, np.sin(second), np.ones_like(grown)], axis=2)
         * grown
     )
-    # over the nodes: products inside a block of 32 in any order, blocks by halving
-    joined = pairwise(np.moveaxis(np.matmul(far, np.swapaxes(near, -1, -2)), 1, -1))
+    joined = _multiply_blocks(far, near)
     u2 = joined[:, :coarse]
     s2 = joined[:, coarse:-1]
     one2 = joined[:, -1:]
@@ -223,6 +224,28 @@ def sum_turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
     turns.real = u2[..., u1] - s2[..., s1] - u2[..., one1] - one2[..., u1]
     turns.imag = one2[..., s1] + s2[..., one1] - s2[..., u1] - u2[..., s1]
     return turns.reshape(len(loss), -1)[:, : len(y)], 8.0
+
+
+def _multiply_blocks(far: Real, near: Real) -> Real:
+    """Sum the products of `far` and `near` over the nodes: inside a block in any order, blocks by
+    halving.
+
+    So few rows at a time that BLAS works in one thread: its other threads would mostly wait, at
+    the cost of as much processor time again.
+    """
+    turned = np.swapaxes(near, -1, -2)
+    size = max(1, _ONE_THREAD // (BLOCK * near.shape[2]))
+    pieces = []
+    for start in range(0, far.shape[2], size):
+        products = np.matmul(far[:, :, start : start + size], turned)
+        while products.shape[1] > 1:
+            half = products.shape[1] // 2
+            products[:, :half] += products[:, half : 2 * half]
+            if products.shape[1] % 2:
+                products[:, half] = products[:, -1]
+            products = products[:, : products.shape[1] - half]
+        pieces.append(products[:, 0])
+    return np.concatenate(pieces, axis=1)
 
 
 def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tuple[Real, Real]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
+from dither.accounting.adaptive_range import MOST_MECHANISMS, RangeComposition
 from dither.accounting.bounded_range import BoundedRangeFactor, two_losses
 from dither.accounting.events import Events
 from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
@@ -31,6 +33,7 @@ from dither.accounting.integer_laws import (
     randomized_response,
 )
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.masses import mass_at_infinity
 from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.accounting.shuffled import clones, responses
@@ -55,11 +58,14 @@ Law = (
     | GaussianLaw
     | LaplaceLaw
     | BoundedRangeFactor
+    | RangeComposition
     | MixtureFactor
     | GridMixture
     | GaussianMixtureLaw
 )
 _DIRECTED = (ls.PoissonSampled, *DIRECTED)
+_HALF = Fraction(1, 2)
+_MORE_RANGE_SHARES = (Fraction(3, 4), Fraction(15, 16))
 DIRECTIONS: tuple[Direction, Direction] = ("remove", "add")
 
 
@@ -85,9 +91,17 @@ class Workload:
     def symmetric(self) -> bool:
         return self.upper["remove"] is self.upper["add"]
 
+    @cached_property
+    def masses(self) -> tuple[Fraction, Fraction]:
+        """Bounds of the mass at infinity, the same in both directions."""
+        return mass_at_infinity(self.events)
+
 
 def build_workload(events: Events, neighbours: str) -> Workload:
-    """Pairs for every event of one alternative."""
+    """The dominating pairs, above and below, of events that one unit may meet together.
+
+    Such events are one entry of what `alternatives` lists.
+    """
     result = Workload(events, neighbours)
     result.upper = _build_laws(result, events, "upper")
     result.lower = _build_laws(result, events, "lower") if result.loose else result.upper
@@ -98,11 +112,8 @@ def build_workload(events: Events, neighbours: str) -> Workload:
     return result
 
 
-_MORE_RANGE_SHARES = (Fraction(3, 4), Fraction(15, 16))
-
-
 def _build_laws(
-    result: Workload, events: Events, side: str, range_share: Fraction = Fraction(1, 2)
+    result: Workload, events: Events, side: str, range_share: Fraction = _HALF
 ) -> dict[Direction, list[Law]]:
     """The laws of all events for either direction; one list for both if nothing is sampled.
 
@@ -182,6 +193,8 @@ def _build_guarantee(
         # below: of one alone the pair above is the truth
         if side == "upper" or count == len(result.events) == 1:
             return Fraction(0), none, [BoundedRangeFactor(event.epsilon, count)]
+        if len(result.events) == 1 and count <= MOST_MECHANISMS and range_share == _HALF:
+            return Fraction(0), none, [RangeComposition(event.epsilon, count)]
         return Fraction(0), none, [two_losses(event.epsilon, range_share, count)]
     result.vague = True
     if isinstance(event, ls.ZCDP):

@@ -22,7 +22,7 @@ from dither.question.row_limits import name_unit
 from dither.question.unit_limits import UnitLimits, limit_recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
-from dither.sql.dialect_question import DialectQuestion, name_interval_ends
+from dither.sql.dialect_question import DialectQuestion, check_reports, name_interval_ends
 from dither.sql.dialects import read_dialect
 from dither.sql.parse import read_text
 
@@ -141,6 +141,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
         recipe = name_interval_ends(replace(recipe, sql=question.sql), dialect)
+        check_reports(recipe, dialect.reports)
         if question.limits is not None:
             recipe = limit_recipe(recipe, question.limits, name_unit(analyses.catalog))
             for query in recipe.queries:

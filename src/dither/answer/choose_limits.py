@@ -5,9 +5,10 @@ cutting off costs the sum of what lies above C: the integral of S from C on, whe
 people add more than c. So the total over G cells errs least where G m / epsilon people lie above C
 (Amin, Kulesza, Munoz Medina and Vassilvitskii, "Bounding user contributions", 2019, for one cell).
 Few people in the tail cannot be told from noise. What is read off the histogram ends with the
-highest bin that stands out of its noise, and those right above that are likely filled too: bins
-above count as empty, and S falls exponentially from the last lower edge on, at least as fast as the
-bins around it say.
+highest bin that stands out of its noise. Above it a bin is expected from the two below, and what
+was counted in it weighs the less the more noise it has. Behind the last bin S falls exponentially,
+at least as fast as the bins before it say. Values are integers: S is constant between them, so what
+lies above C is the sum of S(c) over c = C, C + 1, ..., and not the integral.
 
 Nothing here reads data: the same counts give the same limits.
 """
@@ -25,8 +26,13 @@ _CERTAIN = 6.0
 t deviations upwards with probability exp(-1.41 t) / 2: one of 24 empty bins in 1 of 400 histograms.
 Two bins side by side need half of it each: 24 pairs do so by chance in 1 of 200.
 """
-_LIKELY = 2.0
-"""As many deviations do for a bin next to one that is believed: tails end gradually."""
+_MOST_KEPT = 0.5
+"""Of the people in a bin at most so many are expected in the next, above the certain ones."""
+_FALL = 2.0
+"""Bins double, and where people fall off exponentially the logarithm of the ratio doubles too. Long
+tails, as of powers, keep their ratio, but they stand out of the noise."""
+_FEWEST = 0.5
+"""Of fewer people in a bin nothing is expected."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +48,15 @@ class BoughtHistogram:
         certain = [i for i in range(1, len(self.counts)) if self._is_certain(i)]
         if not certain:
             return PeopleAbove((), 1.0)
-        highest = certain[-1]
-        while (
-            highest + 1 < len(self.counts) and self.counts[highest + 1] > _LIKELY * self.deviation
-        ):
-            highest += 1
+        people_in = [max(0.0, float(count)) for count in self.counts[1 : certain[-1] + 1]]
+        people_in += self._expect_tail(people_in)
         points: list[tuple[float, float]] = []
         people = 0.0
-        for i in range(highest, 0, -1):
-            people += max(0, self.counts[i])
+        for i in range(len(people_in), 0, -1):
+            people += people_in[i - 1]
             points.append((float(self.edges[i - 1]), people))
         points.reverse()
-        return PeopleAbove(tuple(points), self._find_scale(points, highest))
+        return PeopleAbove(tuple(points), self._find_scale(points))
 
     def find_mean(self) -> float:
         """What one person has on average, at least 1."""
@@ -67,14 +70,36 @@ class BoughtHistogram:
         is_pair = min(self.counts[i], beside) > halfway
         return is_pair or self.counts[i] > _CERTAIN * self.deviation
 
-    def _find_scale(self, points: list[tuple[float, float]], highest: int) -> float:
+    def _expect_tail(self, people_in: list[float]) -> list[float]:
+        """How many people the bins above the highest certain one have, until there are none.
+
+        A bin is expected to hold as much less than the one below as that one does, raised to
+        _FALL. What was counted moves that by the weight it has beside its noise: an expectation of
+        m people is wrong by about m, the count by the deviation of its noise.
+        """
+        tail: list[float] = []
+        below = people_in[-1]
+        ratio = _MOST_KEPT
+        if len(people_in) > 1 and people_in[-2] > 0:
+            ratio = min(_MOST_KEPT, below / people_in[-2])
+        for count in self.counts[len(people_in) + 1 :]:
+            expected = below * ratio**_FALL
+            weight = expected**2 / (expected**2 + self.deviation**2)
+            people = expected + weight * (max(0.0, float(count)) - expected)
+            if people < _FEWEST:
+                break
+            tail.append(people)
+            ratio = min(_MOST_KEPT, people / below)
+            below = people
+        return tail
+
+    def _find_scale(self, points: list[tuple[float, float]]) -> float:
         """The distance over which the number of people falls to 1/e behind the last point."""
         last, people = points[-1]
-        step = float(self.edges[highest] - last) if highest < len(self.edges) else max(last, 1.0)
-        above = max(0, self.counts[highest + 1]) if highest + 1 < len(self.counts) else 0
-        rarest = min(people * 0.9, above + 1.5 * self.deviation)
-        scale = step / math.log(people / max(rarest, 0.5))
-        if len(points) > 1 and points[-2][0] > 0:
+        end = len(points)
+        step = float(self.edges[end] - last) if end < len(self.edges) else max(last, 1.0)
+        scale = step / math.log(max(people, 2 * _FEWEST) / _FEWEST)
+        if len(points) > 1:
             before, more = points[-2]
             scale = min(scale, (last - before) / max(math.log(more / people), 0.1))
         return scale
@@ -191,18 +216,25 @@ class PeopleAbove:
         return last + self.scale * math.log(fewest / people)
 
     def sum_above(self, value: float) -> float:
-        """What people add above a value, together: the integral of `count` from there on."""
+        """What people add above a value, together: the sum of `count` from there on."""
         if not self.points:
             return 0.0
         total = 0.0
         for (low, _), (high, fewer) in pairwise(self.points):
             if value < high:
                 start = max(low, value)
-                total += _integrate(self.count(start), fewer, high - start)
+                total += _add_up(self.count(start), fewer, high - start)
         last = max(self.points[-1][0], value)
-        return total + self.count(last) * self.scale
+        return total + self.count(last) / -math.expm1(-1 / self.scale)
 
 
-def _integrate(first: float, last: float, width: float) -> float:
-    """The integral of what falls exponentially from `first` to `last`."""
-    return first * width if first <= last else width * (first - last) / math.log(first / last)
+def _add_up(first: float, last: float, width: float) -> float:
+    """The sum of width numbers that fall exponentially from `first` to what `last` would be next.
+
+    >>> _add_up(8.0, 1.0, 3.0), round(_add_up(100.0, 100 / math.e, 1e9) / 1e9, 1)
+    (14.0, 63.2)
+    """
+    if first <= last or width <= 0:
+        return first * width
+    fall = math.log(first / last) / width
+    return (first - last) / -math.expm1(-fall)

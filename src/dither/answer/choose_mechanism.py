@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from dither.answer.alternatives import is_chosen_by_noise, list_noisy_values
-from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_positions
+from dither.answer.arrange import (
+    MOST_TOGETHER,
+    Arranged,
+    arrange_alone,
+    arrange_together,
+    find_positions,
+)
 from dither.answer.blocks import count_cells
 from dither.answer.curator_access import Pricer
 from dither.answer.earlier_rules import has_newer_laws
@@ -32,9 +38,9 @@ from dither.answer.split import (
 from dither.errors import DitherError
 from dither.laws import KeyErrorLaw, find_error_law
 from dither.plan.algebra import Keys, Quantiles
-from dither.plan.analysed_query import Analyses
+from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import NO_FACTS, Facts
-from dither.privacy.kernel.calibrate import calibrate_request
+from dither.privacy.kernel.calibrate import calibrate_queries, check_keys
 from dither.privacy.kernel.families import (
     FIRST_LAWS,
     NEWEST_LAWS,
@@ -135,12 +141,15 @@ class Pricing:
     pot: str
     laws: int = NEWEST_LAWS
 
-    def calibrate(self, steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
-        """The request that these steps make, with one mechanism a step."""
-        request = Request(steps, self.price, self.pot)
-        delta = delta_of_path(self.view.path)
-        calibrated = calibrate_request(request, self.analyses, delta)
-        return request, [step.mechanism for step in calibrated]
+    def make_request(self, steps: tuple[Step, ...]) -> Request:
+        """The request that these steps make."""
+        return Request(steps, self.price, self.pot)
+
+    def calibrate(self, request: Request, queries: list[AnalysedQuery]) -> list[Any]:
+        """One mechanism for each step of a request; `queries` are those of its steps, analysed."""
+        unit = self.analyses.catalog.unit.label
+        calibrated = calibrate_queries(request, queries, unit, delta_of_path(self.view.path))
+        return [step.mechanism for step in calibrated]
 
 
 @dataclass(frozen=True)
@@ -216,51 +225,82 @@ def _list_candidates(
     alone = arrange_alone(wide)
     plain = alone.recipe if recipe is wide else arrange_alone(recipe).recipe
     equal_steps = make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
-    _, equal = pricing.calibrate(_renew_families(renewed, equal_steps))
+    equal_request = pricing.make_request(_renew_families(renewed, equal_steps))
+    queries = check_keys(equal_request, pricing.analyses)
+    equal = pricing.calibrate(equal_request, queries)
     demands = compute_demands(plain, equal, family, weights)
     steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
-    request, mechanisms = pricing.calibrate(_renew_families(renewed, steps))
-    error = predict_error(plain, mechanisms, weights)
-    yield CandidateOffer(error, _count_owners(mechanisms), alone.recipe, request)
-    for joint in (
-        joint_families("epsilon", adds_epsilons, pricing.laws) if family == "laplace" else ()
-    ):
-        together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
-        if together is None or not _may_err_less(joint, together.recipe, pricing):
+    request = pricing.make_request(_renew_families(renewed, steps))
+    mechanisms = pricing.calibrate(request, queries)
+    laws = [find_error_law(mechanism) for mechanism in mechanisms]
+    if family != "laplace":
+        demands = compute_demands(plain, equal, "laplace", weights)
+    error = predict_error(demands, mechanisms, laws)
+    yield CandidateOffer(error, _count_owners(laws), alone.recipe, request)
+    if family == "laplace":
+        yield from _list_joint_candidates(pricing, wide, alone, equal, demands, weights, renewed)
+
+
+def _list_joint_candidates(
+    pricing: Pricing,
+    wide: Recipe,
+    alone: Arranged,
+    equal: list[Any],
+    demands: list[float],
+    weights: Mapping[str, Fraction],
+    renewed: Renewal,
+) -> Iterator[CandidateOffer]:
+    """Make the requests in which numbers of the same rows and keys share a noise.
+
+    `equal` are mechanisms of each number alone, and `demands` what they count in the error.
+    """
+    adds_epsilons = adds_up_epsilons(pricing.view)
+    families = joint_families("epsilon", adds_epsilons, pricing.laws)
+    for most_numbers in dict.fromkeys(map(_count_together, families)):
+        together = arrange_together(wide, most_numbers)
+        if together is None:
             continue
         positions = find_positions(alone, together)
-        joint_demands = join_demands(demands, positions, joint.name)
-        steps = weigh_steps(
-            wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
-        )
-        request, mechanisms = pricing.calibrate(_renew_families(renewed, steps))
-        laws = [find_error_law(mechanisms[step], column) for step, column in positions]
-        error = predict_error(plain, equal, weights, laws)
-        yield CandidateOffer(error, _count_owners(mechanisms), together.recipe, request)
+        queries = [pricing.analyses.analyse_query(query) for query in together.recipe.queries]
+        for joint in families:
+            if _count_together(joint) != most_numbers or not _may_err_less(joint, queries):
+                continue
+            joint_demands = join_demands(demands, positions, joint.name)
+            steps = weigh_steps(
+                wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
+            )
+            request = pricing.make_request(_renew_families(renewed, steps))
+            mechanisms = pricing.calibrate(request, queries)
+            laws = [find_error_law(mechanisms[step], column) for step, column in positions]
+            error = predict_error(demands, equal, laws)
+            yield CandidateOffer(error, _count_owners(laws), together.recipe, request)
 
 
-def _may_err_less(joint: MechanismFamily, recipe: Recipe, pricing: Pricing) -> bool:
+def _count_together(joint: MechanismFamily) -> int:
+    """The most numbers that share a noise of this family."""
+    return joint.numbers[1] or MOST_TOGETHER
+
+
+def _may_err_less(joint: MechanismFamily, queries: list[AnalysedQuery]) -> bool:
     """Whether a joint noise has any number with less of it than the first of its kind."""
-    if joint.laws == FIRST_LAWS:
-        return True
-    analysed = [
-        pricing.analyses.analyse_query(query) for query in recipe.queries if joint.serves(query)
-    ]
-    return any(
+    return joint.laws == FIRST_LAWS or any(
         by_unit * query.unit_box.rows < by_row * query.box.rows
-        for query in analysed
+        for query in queries
+        if joint.serves(query.query)
         for by_unit, by_row in zip(query.unit_box.sides, query.box.sides, strict=True)
     )
 
 
 def _renew_families(renewed: Renewal, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Let newer families answer in the place of older ones."""
-    return tuple(replace(step, family=renewed.get(step.family, step.family)) for step in steps)
+    return tuple(
+        replace(step, family=renewed[step.family]) if step.family in renewed else step
+        for step in steps
+    )
 
 
-def _count_owners(mechanisms: list[Any]) -> int:
+def _count_owners(laws: list[Any]) -> int:
     """The owners that a key needs to be shown every other time, in the strictest selection."""
-    laws = [find_error_law(mechanism) for mechanism in mechanisms]
     return max((law.size_shown(_HALF) for law in laws if isinstance(law, KeyErrorLaw)), default=0)
 
 

@@ -7,6 +7,7 @@ code on public facts and released values.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -79,6 +80,12 @@ class CuratorAccess(Protocol):
 
     def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
         """Charge a pot for steps of one loss, in this process; refused to remote askers."""
+
+    def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
+        """Run a named algorithm where the data is, as one job: the text of what it made.
+
+        None where its steps can be released to this process one by one: the caller then runs it.
+        """
 
     def list_pots(self) -> tuple[Pot, ...]:
         """All pots that the asker may see, by what was released until now."""

@@ -18,6 +18,7 @@ from dither.plan.algebra import (
     Group,
     Plan,
     Project,
+    Quantiles,
     Query,
     SampleUnits,
     Scan,
@@ -27,6 +28,7 @@ from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.conditions import columns_of
 from dither.plan.domain import Domain
+from dither.plan.stability.owned import ROWS, Owned
 from dither.privacy.kernel.families import FAMILIES, FIRST_LAWS
 from dither.privacy.kernel.request import Request
 from dither.question.recipe import Recipe
@@ -41,8 +43,7 @@ def was_priced_otherwise(recipe: Recipe, first: Analyses, newest: Analyses) -> b
         return True
     try:
         return any(
-            _describe(first.analyse_query(query)) != _describe(newest.analyse_query(query))
-            for query in queries
+            _differ(first.analyse_query(query), newest.analyse_query(query)) for query in queries
         )
     except RefusedError:  # what the first rules refused was never answered
         return False
@@ -91,6 +92,8 @@ def _is_plain(query: Query, catalog: Catalog) -> bool:
         return False
     if not query.keys:
         return True
+    if catalog.unit.column is not None:  # a unit has one value of a key that is its window
+        return False
     tables = [catalog.table(node.table) for node in nodes if isinstance(node, Scan)]
     return not any(
         not isinstance(table.column(name), Id)
@@ -101,16 +104,45 @@ def _is_plain(query: Query, catalog: Catalog) -> bool:
     )
 
 
+def _differ(first: AnalysedQuery, newest: AnalysedQuery) -> bool:
+    """Whether two analyses of a query differ in what a price, a noise or a plan is made from.
+
+    That is made of the domains of columns and of bounds of the rows, and of nothing else: what
+    follows from them is computed only where the bounds differ.
+    """
+    read = _list_read_columns(first.query)
+    if _list_domains(first.rows, read) != _list_domains(newest.rows, read):
+        return True
+    if _list_bounds(first, read) == _list_bounds(newest, read):
+        return False
+    return _describe(first) != _describe(newest)
+
+
+def _list_bounds(query: AnalysedQuery, read: frozenset[str] | None) -> tuple[object, ...]:
+    """The bounds of a query's rows: of one unit, of one unit and group, of all units, and sums."""
+    node = query.rows.node
+    if not isinstance(node, Owned):
+        return (node,)
+    keys = query.query.keys
+    sums = {
+        name: total
+        for name, total in node.sums.items()
+        if read is None or name == ROWS or name in read
+    }
+    return node.rows, node.most, node.groups(keys), node.rows_per_group(keys), sums
+
+
 def _describe(query: AnalysedQuery) -> tuple[object, ...]:
-    """Collect everything of a query that a price, a noise or a plan is made from, to compare it."""
-    domains = _list_domains(query.rows, _list_read_columns(query.query))
+    """Collect everything that a price or a noise is made from, to compare it."""
     if isinstance(query.query, Cells):
-        return domains, query.reach, query.sensitivity, query.box, query.largest_values
-    return domains, query.reach
+        return query.reach, query.sensitivity, query.box, query.largest_values
+    return (query.reach,)
 
 
 def _list_read_columns(query: Query) -> frozenset[str] | None:
-    """The columns that counts and sums read from their rows; None, all, for other queries."""
+    """The columns that counts, sums and quantiles read from their rows; None, all, for others."""
+    if isinstance(query, Quantiles):
+        return frozenset((*query.keys, query.column))
     if not isinstance(query, Cells):
         return None
     measured = (getattr(aggregate, "column", None) for aggregate in query.columns)

@@ -23,6 +23,7 @@ from dither.privacy.kernel.families import FAMILIES, Measure, choose_family
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.ledger.records import public_id
 
 Door = TypeVar("Door", bound="LeaseDoor")
 MOST_STEPS = 10**7
@@ -37,6 +38,11 @@ class LeaseDoor:
     def charged(self) -> Fraction:
         """What the pot paid for the whole lease, in the measure of its rule."""
         return self._lease.reservation.charge
+
+    @property
+    def release_id(self) -> str:
+        """What the lease is called in history."""
+        return public_id(self._lease.reservation.hash)
 
     def close(self) -> None:
         """Store what was released; nothing is paid back."""

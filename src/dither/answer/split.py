@@ -32,7 +32,7 @@ from typing import Any
 from dither.answer.arrange import Share
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw, find_error_law
+from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw
 from dither.plan.algebra import Keys, Query
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.families import FAMILIES, choose_family
@@ -75,7 +75,8 @@ def _make_step(
     """The step that releases the numbers of one noise, by the family that can."""
     measured = queries[share.query]
     step = Step(measured, family, weight, share.columns)
-    return replace(step, family=find_family(step.query, family, allow_permute_and_flip))
+    chosen = find_family(step.query, family, allow_permute_and_flip)
+    return step if chosen == family else replace(step, family=chosen)
 
 
 def find_family(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
@@ -243,20 +244,17 @@ def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Famil
 
 
 def predict_error(
-    recipe: Recipe,
-    mechanisms: Sequence[Any],
-    weights: Mapping[str, Fraction],
-    laws: Sequence[ErrorLaw] | None = None,
+    demands: Sequence[float], mechanisms: Sequence[Any], laws: Sequence[ErrorLaw]
 ) -> float:
     """Predict the weighted squared error of an answer, to compare offers of different families.
 
     Every error is counted in units of its column's L1 sensitivity, that of a quantile in rows.
-    `mechanisms` are calibrated, one per query; `laws`, one per query, gives the noise where
-    several queries share a joint mechanism.
+    There is one of each for every query: `demands` are those of Laplace noise, `mechanisms` know
+    the sensitivities, `laws` are those of the noise that answers it, its own or a shared one.
     """
-    demands = compute_demands(recipe, mechanisms, "laplace", weights)
-    own = [find_error_law(mechanism) for mechanism in mechanisms] if laws is None else laws
-    errors = [_square_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
+    errors = [
+        _square_error(mechanism, law) for mechanism, law in zip(mechanisms, laws, strict=True)
+    ]
     return sum(demand * error for demand, error in zip(demands, errors, strict=True))
 
 

@@ -44,6 +44,7 @@ from dither.plan.algebra import (
 from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import Analyses
 from dither.plan.keys import bounds_in
+from dither.plan.stability import Owned
 from dither.privacy.kernel.request import Price
 from dither.publish.text import render_text
 from dither.question.expressions import Noisy
@@ -131,6 +132,12 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
     rows, limited = list_unit_rows(query)
     columns = analyses.analyse_rows(rows).columns
     before = analyses.analyse_rows(rows.source)
+    row_bounds = tuple(_find_row_bound(column, before) for column in query.columns)
+    if isinstance(before.node, Owned) and before.node.rows * max(row_bounds) <= 1:
+        raise ParameterError(
+            "nothing to buy: one person adds at most 1 to one group of this question, and no limit "
+            "is smaller"
+        )
     cells = count_possible_cells(before, query.keys)
     plans: list[Plan] = []
     edges: list[tuple[int, ...]] = []
@@ -159,7 +166,7 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
         tuple(columns[name].step for name in names),
         tuple(edges),
         tuple(columns[name].low < 0 for name in names),
-        tuple(_find_row_bound(column, before) for column in query.columns),
+        row_bounds,
         group_edges,
         cells,
     )

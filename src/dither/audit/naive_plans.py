@@ -118,6 +118,8 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             groups: dict[Any, list[Owned]] = defaultdict(list)
             for o, row in rows(source, database):
                 groups[o if per_unit else None, tuple(row[key] for key in keys)].append((o, row))
+            if not per_unit and not keys:
+                groups.setdefault((None, ()), [])
             return [
                 (
                     o,

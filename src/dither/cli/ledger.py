@@ -105,6 +105,32 @@ def anchor(
         file.write(line + "\n")
 
 
+@app.command(epilog="Example: dither ledger close clinic.yaml --yes")
+def close(
+    catalog: CatalogFile,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it: no budget of it is ever open again.")
+    ] = False,
+    as_json: AsJson = False,
+    state: StateFolder = None,
+) -> None:
+    """Close every budget of a ledger that is behind its head, or whose head is lost: what was spent
+    since is unknown. Stored answers can be read again then, and nothing is charged any more."""
+    if not yes:
+        raise ParameterError(
+            "this closes every budget for ever: copy the head or a newer ledger first, if there is "
+            "one; else add --yes"
+        )
+    first, last = steward.close_budgets(State.beside(catalog, state))
+    if as_json:
+        print_json({"closed": True, "first_lost": first, "last_lost": last})
+        return
+    end = "an unknown last one" if last is None else str(last)
+    make_console().print(
+        f"every budget is closed; entries {first} to {end} are lost", highlight=False
+    )
+
+
 @app.command()
 def export(
     catalog: CatalogFile,

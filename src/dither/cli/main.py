@@ -46,6 +46,8 @@ _COMMANDS = {
     "serve": ("served", "dither serve clinic.yaml"),
     "curator": ("served", "dither curator clinic.yaml --gateway-user dither-gateway"),
     "gateway": ("served", "dither gateway --socket /run/dither/curator.sock"),
+    "backup": ("backup", "dither backup clinic.yaml clinic.backup"),
+    "restore": ("backup", "dither restore clinic.backup clinic.yaml"),
     "sign": ("sign", "dither sign act.json --key steward.key"),
     "completion": ("completion", "dither completion bash"),
     "bench": ("bench", "dither bench noise"),
@@ -62,7 +64,7 @@ _NOTHING_CHANGED = "stopped; nothing changed"
 _REGISTERING = ("register", "quickstart")
 _NEVER_ASKING = (
     *("account", "audit", "bench", "catalog", "completion", "history", "interpret", "ledger"),
-    *("local", "preview", "registry", "report", "status", "verify"),
+    *("local", "preview", "registry", "report", "status", "verify", "backup", "restore"),
 )
 """Commands that charge nothing, so that an interrupt leaves nothing to say."""
 

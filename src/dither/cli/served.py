@@ -37,6 +37,8 @@ DEMO_PEOPLE = 5_000
 DEMO_INCIDENTS = 3
 """Failures of all askers together that suspend the invented clinic; one suspends its own pot."""
 SLOT_S = 0.5
+JOB_S = 60.0
+TAKEOVER_S = 10.0
 SECONDS_TO_START = 120
 DEMO_PURPOSE = {
     "question": "How busy are the wards of the invented clinic?",
@@ -60,6 +62,15 @@ SlotSeconds = Annotated[
         max=3600,
     ),
 ]
+JobSeconds = Annotated[
+    float,
+    typer.Option(
+        "--job-slot",
+        help="Synthetic tables and models hold the dataset so many seconds, whatever they need.",
+        min=1,
+        max=500,
+    ),
+]
 Certificate = Annotated[
     Path | None, typer.Option(help="Between hosts: the certificate of this side, in PEM.")
 ]
@@ -80,6 +91,7 @@ def curator(
         typer.Option(help="The user whose processes may connect; by default the curator's own."),
     ] = None,
     slot: SlotSeconds = SLOT_S,
+    job_slot: JobSeconds = JOB_S,
     listen: Annotated[
         str | None,
         typer.Option(help="HOST:PORT for a gateway on another host, by mutual TLS."),
@@ -87,6 +99,16 @@ def curator(
     certificate: Certificate = None,
     key: PrivateKey = None,
     authority: Authority = None,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared", help="One of several curators of a ledger: wait until no other serves it."
+        ),
+    ] = False,
+    takeover_after: Annotated[
+        float,
+        typer.Option(help="With --shared: seconds without a sign of life.", min=1, max=3600),
+    ] = TAKEOVER_S,
     stops_with_input: Annotated[
         bool, typer.Option("--stops-with-input", help="Stop when standard input ends.")
     ] = False,
@@ -103,8 +125,10 @@ def curator(
         chosen,
         gateway_user,
         slot,
+        job_slot,
         listen,
         read_tls_files(certificate, key, authority),
+        takeover_after if shared else None,
         stops_with_input,
     )
     console = make_console(stderr=True)
@@ -172,6 +196,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = PORT,
     slot: SlotSeconds = SLOT_S,
+    job_slot: JobSeconds = JOB_S,
     as_json: AsJson = False,
 ) -> None:
     """Start curator and gateway on this machine, and print a link for the administrator."""
@@ -186,7 +211,7 @@ def serve(
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
     facts = {loaded.dataset: loaded for loaded in map(load, served)}
     with (
-        running_curator(served, chosen, slot) as path,
+        running_curator(served, chosen, slot, job_slot) as path,
         lasting_tokens(chosen, list(facts), "admin", ("total",)) as tokens,
         lasting_tokens(chosen, list(facts), "auditor", ()) as auditors,
     ):
@@ -272,12 +297,14 @@ def read_secret_file(file: Path) -> str:
 
 
 @contextmanager
-def running_curator(catalogs: list[Path], home: Path, slot: float) -> Iterator[Path]:
+def running_curator(
+    catalogs: list[Path], home: Path, slot: float, job_slot: float
+) -> Iterator[Path]:
     """A curator in a process of its own; the socket, once it answers. It ends with this process."""
     path = find_socket(home)
     command = [sys.executable, "-c", "from dither.cli import main; main()", "curator"]
     command += [*map(str, catalogs), "--home", str(home), "--socket", str(path)]
-    command += ["--slot", str(slot)]
+    command += ["--slot", str(slot), "--job-slot", str(job_slot)]
     process = subprocess.Popen(
         [*command, "--stops-with-input"],
         stdin=subprocess.PIPE,

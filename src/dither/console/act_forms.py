@@ -11,6 +11,7 @@ from typing import Any
 
 from dither.canonical import quote
 from dither.errors import ParameterError
+from dither.privacy.ledger.pots import sentence
 from dither.protocol.act_messages import LimitHead
 from dither.strict_json import read_json
 
@@ -41,18 +42,21 @@ _PURPOSE = (
     ActField(
         "question",
         "What would you tell a member of the public that this budget is for?",
-        "One sentence, which the register shows.",
+        "One sentence of three words or more, which the register shows.",
     ),
     ActField("population", "Whom is it about?"),
     ActField("recipient", "Who receives the answers?"),
 )
+_REASON = ActField("reason", "Reason", "A sentence of three words or more, kept for ever.")
+_SENTENCES = ("reason", "question")
+"""Terms that the ledger refuses where they say nothing: better told before the act is signed."""
 ACT_FORMS: dict[str, ActForm] = {
     "raise": ActForm(
         "Raise the cap of a budget",
         (
             ActField("pot", "Budget"),
             ActField("cap", "New cap", "At most the ceiling, which was fixed at opening."),
-            ActField("reason", "Reason"),
+            _REASON,
         ),
     ),
     "open": ActForm(
@@ -67,7 +71,7 @@ ACT_FORMS: dict[str, ActForm] = {
             ActField("kind", "Kind (group, analyst, ...)", is_required=False),
         ),
     ),
-    "clear": ActForm("Clear a suspension", (ActField("reason", "Reason"),)),
+    "clear": ActForm("Clear a suspension", (_REASON,)),
     "register": ActForm(
         "Register the data anew",
         (
@@ -104,6 +108,8 @@ def draft_act(head: LimitHead, kind: str, form: Mapping[str, str]) -> dict[str, 
             raise ParameterError(f"{term.label}: at most {MOST_TERM} characters")
         if term.is_required and not text:
             raise ParameterError(f"{term.label}: say something here")
+        if term.name in _SENTENCES:
+            sentence(text, term.label, "a second report was approved")
         if text:
             terms[term.name] = text
     if kind == "grant":

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 from dither.answer.column_info import ResultColumn
 from dither.answer.history import PaidRelease
@@ -179,28 +182,36 @@ def write_zip(result: Result, plan: str) -> bytes:
 # -- the same question in other words
 
 
+def _make_plain(value: int | Decimal | str) -> int | float | str:
+    """A value of a parameter as JSON and Python write it."""
+    return float(value) if isinstance(value, Decimal) else value
+
+
 def write_copies(address: str, dataset: str, question: TypedQuestion) -> dict[str, str]:
     """The question as Python, curl and R. The token stays in the environment."""
-    body = {"sql": question.sql, question.by: question.amount}
+    body: dict[str, Any] = {"sql": question.sql, question.by: question.amount}
     if question.parameters:
-        body["params"] = question.list_terms()["params"]
+        values = question.list_terms()["params"]
+        body["params"] = {name: _make_plain(value) for name, value in values.items()}
     if question.pot:
         body["pot"] = question.pot
     document = json.dumps(body, default=str, ensure_ascii=True)
-    url = f"{address}/api/v1/datasets/{dataset}/sql"
+    if question.confidence not in ("", "0.95"):
+        body["confidence"] = question.confidence
+    url = f"{address}/api/v1/datasets/{quote(dataset)}/sql"
     terms = "".join(f", {name}={value!r}" for name, value in body.items() if name != "sql")
     terms = terms.replace(f", pot={question.pot!r}", "")
     pot = f", pot={question.pot!r}" if question.pot else ""
     python = (
         "import dither\n\n"
-        f"con = dither.connect({f'{address}/datasets/{dataset}'!r}{pot})  # DITHER_TOKEN\n"
+        f"con = dither.connect({f'{address}/datasets/{quote(dataset)}'!r}{pot})  # DITHER_TOKEN\n"
         f"result = con.sql({question.sql!r}{terms})\nprint(result)\n"
     )
     quoted = document.replace("'", "'\\''")
     curl = (
         "printf 'Authorization: Bearer %s' \"$DITHER_TOKEN\" | \\\n"
         "  curl -H @- -H 'Content-Type: application/json' \\\n"
-        f"  -d '{quoted}' \\\n  {url}\n"
+        f"  -d '{quoted}' \\\n  {shlex.quote(url)}\n"
     )
     escaped = document.replace("\\", "\\\\").replace('"', '\\"')
     r_text = (

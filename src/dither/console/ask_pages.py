@@ -17,7 +17,13 @@ from dither.answer.history import PaidRelease
 from dither.answer.result import Result
 from dither.catalog import Catalog
 from dither.console.answer_view import make_view, write_copies
-from dither.console.curators import Curators, describe_head, list_page_values
+from dither.console.curators import (
+    Curators,
+    DatasetHead,
+    begin_head,
+    describe_head,
+    list_page_values,
+)
 from dither.console.dataset_pages import DatasetName, list_tables, write_first_question
 from dither.console.page_route import PageRoute
 from dither.console.preview_panel import PreviewPanel, RefusedPanel, make_panel
@@ -38,7 +44,15 @@ from dither.session import Connection
 
 MOST_ADDRESS = 8_000
 """Characters of an address that every browser and proxy passes on."""
-CLAUSES = "SELECT FROM WHERE GROUP BY HAVING ORDER BY LIMIT AND OR NOT IN BETWEEN AS COUNT SUM AVG"
+CLAUSES = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN"),
+    *("ON", "AS", "AND", "OR", "NOT", "IN", "BETWEEN", "IS NULL", "IS NOT NULL", "LIKE"),
+    *("CASE WHEN", "THEN", "ELSE", "END", "UNION ALL", "DISTINCT", "FILTER (WHERE", "DESC"),
+    *("COUNT(*)", "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "QUANTILE(", "STDDEV(", "VAR_POP("),
+    *("EXTRACT(YEAR FROM", "DATE_TRUNC(", "CAST("),
+    *("WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=", "DP_INTERVAL_LOW(", "DP_INTERVAL_HIGH("),
+)
+"""What the editor offers beside names: clauses, aggregates, and the option of another dialect."""
 
 
 def make_ask_router(curators: Curators) -> APIRouter:
@@ -49,19 +63,24 @@ def make_ask_router(curators: Curators) -> APIRouter:
     def show_ask(request: Request, dataset: DatasetName, visitor: SignedIn) -> Response:
         question = read_question(dict(request.query_params))
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             is_offered = "offer" in request.query_params
-            return _write_ask_page(borrowed, visitor, question, panel, is_offered=is_offered)
+            return _write_ask_page(borrowed, visitor, head, question, panel, is_offered=is_offered)
 
     @router.post("/datasets/{dataset}/preview")
     def show_preview(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
         """The panel below the text while somebody types. It spends nothing."""
         question = read_question(form)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
-            values = list_page_values(visitor, describe_head(borrowed), "ask")
+            head, panel = _preview(borrowed, question)
+            values = list_page_values(visitor, head, "ask")
         response = write_page(
-            "preview.html", **values, question=question, panel=panel, is_offered=False
+            "live.html",
+            **values,
+            question=question,
+            panel=panel,
+            is_offered=False,
+            has_new_parameters=set(question.values) != set(question.parameters),
         )
         address = f"/datasets/{quote(dataset)}/ask?{question.write_query()}"
         if len(address) <= MOST_ADDRESS:
@@ -74,6 +93,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         names = BuiltQuestion.__dataclass_fields__
         choices = {name: text for name, text in request.query_params.items() if name in names}
         with curators.borrow(dataset, visitor) as borrowed:
+            borrowed.curator.read_status()
             sql = write_sql(BuiltQuestion(**{"table": "", **choices}), borrowed.connection.catalog)
         return _go_to(f"/datasets/{quote(dataset)}/ask", TypedQuestion(sql))
 
@@ -82,10 +102,10 @@ def make_ask_router(curators: Curators) -> APIRouter:
         """Show the price once more. Nothing is spent before it is confirmed."""
         question = read_question(form)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return _write_ask_page(borrowed, visitor, question, panel)
-            return _write_confirm_page(borrowed, visitor, panel)
+                return _write_ask_page(borrowed, visitor, head, question, panel)
+            return _write_confirm_page(visitor, head, panel)
 
     @router.post("/datasets/{dataset}/ask")
     def ask_question(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -93,11 +113,11 @@ def make_ask_router(curators: Curators) -> APIRouter:
         question = read_question(form)
         ask_key = form.get("ask_key", "")[:64] or None
         with curators.borrow(dataset, visitor, question.pot or None, ask_key) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return _write_ask_page(borrowed, visitor, question, panel)
+                return _write_ask_page(borrowed, visitor, head, question, panel)
             if form.get("confirmed") != panel.exact_charge:
-                return _write_confirm_page(borrowed, visitor, panel)
+                return _write_confirm_page(visitor, head, panel)
             terms = panel.priced.list_terms()
             borrowed.connection.sql(panel.priced.sql, **terms)
         return _go_to(f"/datasets/{quote(dataset)}/answer", panel.priced)
@@ -107,12 +127,12 @@ def make_ask_router(curators: Curators) -> APIRouter:
         """Answer on invented rows: free, about nobody."""
         question = read_question(form)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return _write_ask_page(borrowed, visitor, question, panel)
+                return _write_ask_page(borrowed, visitor, head, question, panel)
             terms = panel.priced.list_terms()
             result = borrowed.connection.sql(panel.priced.sql, dry_run=True, **terms)
-            values = list_page_values(visitor, describe_head(borrowed), "ask")
+            values = list_page_values(visitor, head, "ask")
         view = make_view(result, None)
         return write_page(
             "answer.html", **values, question=question, view=view, is_rehearsal=True, copies={}
@@ -166,10 +186,17 @@ def _go_to(path: str, question: TypedQuestion) -> Response:
     return RedirectResponse(f"{path}?{question.write_query()}", 303)
 
 
-def _write_confirm_page(
-    borrowed: AskedConnection, visitor: Visitor, panel: PreviewPanel
-) -> Response:
-    values = list_page_values(visitor, describe_head(borrowed), "ask")
+def _preview(
+    borrowed: AskedConnection, question: TypedQuestion
+) -> tuple[DatasetHead, PreviewPanel | RefusedPanel | None]:
+    """The head of the page and the panel of a question, asked for at once."""
+    wait_for_head = begin_head(borrowed)
+    panel = make_panel(borrowed, question)
+    return wait_for_head(), panel
+
+
+def _write_confirm_page(visitor: Visitor, head: DatasetHead, panel: PreviewPanel) -> Response:
+    values = list_page_values(visitor, head, "ask")
     return write_page(
         "confirm.html",
         **values,
@@ -183,6 +210,7 @@ def _write_confirm_page(
 def _write_ask_page(
     borrowed: AskedConnection,
     visitor: Visitor,
+    head: DatasetHead,
     question: TypedQuestion,
     panel: PreviewPanel | RefusedPanel | None,
     *,
@@ -190,7 +218,7 @@ def _write_ask_page(
 ) -> Response:
     """The page of a question. `is_offered`: no stored answer is free to this budget."""
     catalog = borrowed.connection.catalog
-    values = list_page_values(visitor, describe_head(borrowed), "ask")
+    values = list_page_values(visitor, head, "ask", "ask", question.write_query())
     return write_page(
         "ask.html",
         **values,
@@ -209,7 +237,7 @@ def _write_ask_page(
 def list_completions(catalog: Catalog) -> dict[str, Any]:
     """What the editor offers: tables with their columns, and clauses."""
     tables = {table.name: list(table.column_names) for table in catalog.tables}
-    return {"tables": tables, "clauses": CLAUSES.split()}
+    return {"tables": tables, "clauses": list(CLAUSES)}
 
 
 def _list_columns(catalog: Catalog) -> list[tuple[str, str]]:

@@ -212,3 +212,40 @@ def draw_share(share: float, words: str) -> Html:
         write_element("rect", class_="filled", width=_number(filled), height="14", rx="4"),
     ]
     return _figure(14, shapes, words)
+
+
+@dataclass(frozen=True)
+class LimitBar:
+    """A limit: rows that it leaves out, and the half-width of the noise that it needs."""
+
+    label: str
+    left_out: float
+    half_width: float
+
+
+def draw_limits(bars: Sequence[LimitBar], best: str) -> Html:
+    """A bar for each limit: rows left out, then noise; the shortest bar errs least."""
+    longest = max(bar.left_out + bar.half_width for bar in bars) or 1.0
+    across = WIDTH - _LABEL - _VALUE
+    shapes = []
+    for row, bar in enumerate(bars):
+        y = 4.0 + _ROW * row
+        cut = across * bar.left_out / longest
+        noise = across * bar.half_width / longest
+        name = f"{bar.label} (least)" if bar.label == best else bar.label
+        shapes.append(_text(name, _LABEL - 10, y + 17, "end"))
+        shapes.append(_bar("cut", _LABEL, y + 4, cut))
+        shapes.append(_bar("noise", _LABEL + cut, y + 4, noise))
+        total = format_number(bar.left_out + bar.half_width)
+        shapes.append(_text(total, WIDTH, y + 17, "end", "figure"))
+    words = "; ".join(
+        f"limit {bar.label}: {format_number(bar.left_out)} rows left out, noise "
+        f"{format_number(bar.half_width)}"
+        for bar in bars
+    )
+    return _figure(8 + _ROW * len(bars), shapes, words)
+
+
+def _bar(kind: str, x: float, y: float, width: float) -> Html:
+    ends = {"x": _number(x), "y": _number(y), "width": _number(width), "height": "18"}
+    return write_element("rect", class_=kind, **ends)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
+from dither.console.rendering import write_moment
 from dither.console.settings import ConsoleSettings
 from dither.console.visitors import SignInNeededError, Visitor
 from dither.gateway.connections import AskedConnection, ConnectionPool
 from dither.protocol import messages
+from dither.protocol.page_messages import DatasetStatus
 from dither.remote.curator import StoredAnswers
 from dither.remote.transport import SocketPool, SocketTransport
 from dither.session import Connection
@@ -68,6 +72,7 @@ class DatasetHead:
     pot: str
     version: int
     context: str
+    suspended: str = ""
 
     @property
     def prepares_acts(self) -> bool:
@@ -76,19 +81,64 @@ class DatasetHead:
 
 
 def describe_head(borrowed: AskedConnection) -> DatasetHead:
-    """The head of a dataset's pages."""
+    """The head of a dataset's pages. The curator says anew who the visitor is."""
+    return _make_head(borrowed, borrowed.curator.read_status())
+
+
+_STATUS_READERS = ThreadPoolExecutor(16, "dither-status")
+
+
+def begin_head(borrowed: AskedConnection) -> Callable[[], DatasetHead]:
+    """Ask for the head of a page meanwhile: replies leave on a grid, so two calls take turns.
+
+    What is returned waits for it.
+    """
+    status = _STATUS_READERS.submit(borrowed.curator.read_status)
+    return lambda: _make_head(borrowed, status.result())
+
+
+def _make_head(borrowed: AskedConnection, status: DatasetStatus) -> DatasetHead:
     facts = borrowed.curator.kernel
     return DatasetHead(
         facts.catalog.dataset,
-        facts.principal.name,
-        facts.principal.role,
-        tuple(facts.principal.pots),
+        status.name,
+        status.role,
+        tuple(status.own_pots),
         borrowed.pot,
         facts.version.number,
         facts.version.context,
+        describe_suspension(status),
     )
 
 
-def list_page_values(visitor: Visitor, head: DatasetHead, page: str) -> dict[str, Any]:
-    """Values that every page of a dataset needs."""
-    return {"visitor": visitor, "head": head, "page": page}
+def describe_suspension(status: DatasetStatus) -> str:
+    """Who may not ask and since when; nothing where nobody is suspended.
+
+    >>> facts = {"name": "ann", "role": "analyst", "own_pots": ["total"], "is_for_all": False}
+    >>> since = "2026-03-01T12:00:05+00:00"
+    >>> describe_suspension(DatasetStatus(**facts, pots=["total"], since=since))
+    'Budget total is suspended since 2026-03-01 12:00:05 UTC.'
+    >>> describe_suspension(DatasetStatus(**facts, pots=[], since=None))
+    ''
+    """
+    if status.since is None:
+        return ""
+    moment = write_moment(status.since)
+    if status.is_for_all:
+        return f"Nobody can ask: this dataset is suspended since {moment}."
+    if not status.pots:
+        return f"A budget of this dataset is suspended since {moment}."
+    is_one = len(status.pots) == 1
+    subject = "Budget" if is_one else "Budgets"
+    return (
+        f"{subject} {', '.join(status.pots)} {'is' if is_one else 'are'} suspended since {moment}."
+    )
+
+
+def list_page_values(
+    visitor: Visitor, head: DatasetHead, page: str, files: str = "", query: str = ""
+) -> dict[str, Any]:
+    """Values that every page of a dataset needs. `files` names the page as a table."""
+    address = f"/datasets/{quote(head.name)}/{files}.KIND" if files else ""
+    address += f"?{query}" if files and query else ""
+    return {"visitor": visitor, "head": head, "page": page, "page_files": address}

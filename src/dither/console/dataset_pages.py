@@ -10,14 +10,15 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import RedirectResponse
 
 from dither.answer.describe_tables import describe_table
+from dither.answer.preview import Preview
 from dither.canonical import decimal_text
 from dither.catalog import Catalog
 from dither.catalog.explain import list_guarantee_sections
-from dither.console.curators import Curators, describe_head, list_page_values
+from dither.console.curators import Curators, DatasetHead, begin_head, list_page_values
 from dither.console.page_route import PageRoute
 from dither.console.question_form import START_EPSILON, TypedQuestion
 from dither.console.rendering import write_page
-from dither.console.visitors import SignedIn, identify_visitor
+from dither.console.visitors import OpenToAll, SignedIn, Visitor, is_direct
 from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection
 from dither.pages.charts import format_number
@@ -38,6 +39,7 @@ class DatasetCard:
     role: str
     is_invented: bool
     first_question: str
+    suspended: str
     message: str = ""
 
 
@@ -62,33 +64,35 @@ def make_dataset_router(curators: Curators) -> APIRouter:
 
     @router.get("/datasets")
     def list_datasets(visitor: SignedIn) -> Response:
-        names = curators.list_datasets(visitor)
-        cards = []
-        for name in names:
-            try:
-                with curators.borrow(name, visitor) as borrowed:
-                    cards.append(describe_dataset(borrowed))
-            except (TokenError, BusyError):
-                raise
-            except DitherError as error:
-                cards.append(_describe_failure(name, error))
-        return write_page("datasets.html", visitor=visitor, cards=cards, page="datasets")
+        cards = read_cards(curators, visitor)
+        return write_page(
+            "datasets.html",
+            visitor=visitor,
+            cards=cards,
+            page="datasets",
+            page_files="/datasets.KIND",
+        )
 
     @router.get("/datasets/{dataset}")
-    def show_dataset(request: Request, dataset: DatasetName) -> Response:
+    def show_dataset(request: Request, dataset: DatasetName, visitor: OpenToAll) -> Response:
         """A dataset. Whoever is not signed in may come with a link whose fragment has a token."""
-        visitor = identify_visitor(request)
         if visitor.token is None:
             return write_page(
-                "enter.html", visitor=visitor, next_path=f"/datasets/{dataset}", page="enter"
+                "enter.html",
+                visitor=visitor,
+                next_path=f"/datasets/{dataset}",
+                page="enter",
+                is_direct=is_direct(request),
             )
         with curators.borrow(dataset, visitor) as borrowed:
             catalog = borrowed.connection.catalog
-            values = list_page_values(visitor, describe_head(borrowed), "dataset")
-            card = describe_dataset(borrowed)
+            wait_for_head = begin_head(borrowed)
+            preview = preview_first_question(borrowed)
+            head = wait_for_head()
+            card = describe_dataset(borrowed, head, preview)
         return write_page(
             "dataset.html",
-            **values,
+            **list_page_values(visitor, head, "dataset", files="tables"),
             card=card,
             sections=list_guarantee_sections(catalog),
             tables=list_tables(catalog),
@@ -97,24 +101,46 @@ def make_dataset_router(curators: Curators) -> APIRouter:
     return router
 
 
+def read_cards(curators: Curators, visitor: Visitor) -> list[DatasetCard]:
+    """A card for each dataset of the visitor; one that cannot be read says why."""
+    cards = []
+    for name in curators.list_datasets(visitor):
+        try:
+            with curators.borrow(name, visitor) as borrowed:
+                wait_for_head = begin_head(borrowed)
+                preview = preview_first_question(borrowed)
+                cards.append(describe_dataset(borrowed, wait_for_head(), preview))
+        except (TokenError, BusyError):
+            raise
+        except DitherError as error:
+            cards.append(_describe_failure(name, error))
+    return cards
+
+
 def write_first_question(catalog: Catalog) -> str:
     """A question that every dataset answers: how many rows its first private table has."""
     return f"SELECT COUNT(*) AS n\nFROM {catalog.private_tables[0].name}"
 
 
-def describe_dataset(borrowed: AskedConnection) -> DatasetCard:
-    """The card of a dataset: from its catalog, and what its budget has left."""
-    catalog = borrowed.connection.catalog
-    facts = borrowed.curator.kernel
-    sql = write_first_question(catalog)
-    cost = ""
-    remaining = ""
+def preview_first_question(borrowed: AskedConnection) -> Preview | None:
+    """What a count costs; None where the visitor cannot ask."""
+    sql = write_first_question(borrowed.connection.catalog)
     try:
-        preview = borrowed.connection.preview(sql, epsilon=START_EPSILON)
+        return borrowed.connection.preview(sql, epsilon=START_EPSILON)
     except (TokenError, BusyError):
         raise
     except DitherError:
-        preview = None
+        return None
+
+
+def describe_dataset(
+    borrowed: AskedConnection, head: DatasetHead, preview: Preview | None
+) -> DatasetCard:
+    """The card of a dataset: from its catalog, and what its budget has left."""
+    catalog = borrowed.connection.catalog
+    sql = write_first_question(catalog)
+    cost = ""
+    remaining = ""
     if preview is not None:
         half_width = format_number(preview.columns[0].half_width)
         cost = (
@@ -135,14 +161,15 @@ def describe_dataset(borrowed: AskedConnection) -> DatasetCard:
         tables,
         cost,
         remaining,
-        facts.principal.role,
-        facts.version.context == "dev",
+        head.role,
+        head.context == "dev",
         f"/datasets/{quote(catalog.dataset)}/ask?{question}",
+        head.suspended,
     )
 
 
 def _describe_failure(name: str, error: DitherError) -> DatasetCard:
-    return DatasetCard(name, "", (), "", "", "", False, "", str(error))
+    return DatasetCard(name, "", (), "", "", "", False, "", "", str(error))
 
 
 def list_tables(catalog: Catalog) -> tuple[TablePanel, ...]:

@@ -18,6 +18,7 @@ from dither.console.question_form import TypedQuestion, read_question
 from dither.console.rendering import write_page
 from dither.console.visitors import SentForm, SignedIn, Visitor, identify_visitor
 from dither.errors import DitherError
+from dither.gateway.connections import AskedConnection
 from dither.publish.seal import SealVerdict, check, list_leaves, write_certificate
 
 PAGE_LENGTH = 50
@@ -36,6 +37,7 @@ class HistoryLine:
     paid: str
     superseded_by: str
     link: str
+    certificate_link: str
 
 
 def make_history_router(curators: Curators) -> APIRouter:
@@ -47,17 +49,13 @@ def make_history_router(curators: Curators) -> APIRouter:
         dataset: DatasetName, visitor: SignedIn, pot: Text = "", words: Text = "", start: int = 0
     ) -> Response:
         with curators.borrow(dataset, visitor, pot or None) as borrowed:
-            values = list_page_values(visitor, describe_head(borrowed), "history")
+            query = urlencode({"pot": pot, "words": words})
+            head = describe_head(borrowed)
+            values = list_page_values(visitor, head, "history", "history", query)
             names = [opened.name for opened in borrowed.connection.budget().shown()]
-            releases = borrowed.curator.read_history(borrowed.pot).releases
+            lines = read_history_lines(borrowed, dataset, words)
             paying_pot = borrowed.pot
-        lines = [
-            describe_release(dataset, paying_pot, release)
-            for release in reversed(releases)
-            if _matches(release, words)
-        ]
         start = max(0, min(start, len(lines)))
-        query = urlencode({"pot": pot, "words": words})
         return write_page(
             "history.html",
             **values,
@@ -109,6 +107,16 @@ def make_history_router(curators: Curators) -> APIRouter:
     return router
 
 
+def read_history_lines(borrowed: AskedConnection, dataset: str, words: str) -> list[HistoryLine]:
+    """What the budget of a connection paid for, the newest first, as far as it has the words."""
+    releases = borrowed.curator.read_history(borrowed.pot).releases
+    return [
+        describe_release(dataset, borrowed.pot, release)
+        for release in reversed(releases)
+        if _matches(release, words)
+    ]
+
+
 def _write_verify_page(
     visitor: Visitor, text: str, key: str, verdict: SealVerdict | None, message: str
 ) -> Response:
@@ -134,10 +142,12 @@ def _matches(release: PaidRelease, words: str) -> bool:
 def describe_release(dataset: str, pot: str, release: PaidRelease) -> HistoryLine:
     """A line of history."""
     link = ""
+    certificate_link = ""
     if release.sql is not None and release.price is not None:
         price = release.price
         question = TypedQuestion(release.sql, price.name, str(price.value), pot=pot)
         link = f"/datasets/{quote(dataset)}/answer?{question.write_query()}"
+        certificate_link = f"/datasets/{quote(dataset)}/certificate?{question.write_query()}"
     return HistoryLine(
         release.release_id,
         release.released_at,
@@ -146,6 +156,7 @@ def describe_release(dataset: str, pot: str, release: PaidRelease) -> HistoryLin
         release.paid,
         release.superseded_by or "",
         link,
+        certificate_link,
     )
 
 

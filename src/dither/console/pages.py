@@ -11,13 +11,17 @@ from dither.console.curators import Curators
 from dither.console.dataset_pages import make_dataset_router
 from dither.console.files_pages import make_files_router
 from dither.console.history_pages import make_history_router
+from dither.console.limit_pages import make_limit_router
 from dither.console.login_pages import make_login_router
 from dither.console.page_route import PageRoute
 from dither.console.register_pages import make_register_router
 from dither.console.rendering import write_page
+from dither.console.saved_pages import make_saved_router
 from dither.console.settings import ConsoleSettings
 from dither.console.static_files import send_static_file
 from dither.console.steward_pages import make_steward_router
+from dither.console.table_pages import make_table_router
+from dither.console.user_pages import make_user_router
 from dither.console.visitors import identify_visitor
 from dither.gateway.app import AddPages
 from dither.remote.transport import SocketPool
@@ -42,6 +46,10 @@ def add_console(app: FastAPI, sockets: SocketPool, settings: ConsoleSettings | N
         make_history_router,
         make_register_router,
         make_steward_router,
+        make_user_router,
+        make_saved_router,
+        make_limit_router,
+        make_table_router,
     ):
         app.include_router(make_router(curators))
     app.include_router(_make_rest_router())

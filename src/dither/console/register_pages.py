@@ -16,7 +16,7 @@ from dither.answer.history import PaidRelease
 from dither.catalog.explain import list_guarantee_sections
 from dither.console.budget_page import read_releases
 from dither.console.charts import draw_people
-from dither.console.curators import Curators, DatasetHead, describe_head
+from dither.console.curators import Curators, DatasetHead, describe_head, list_page_values
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
 from dither.console.rendering import write_page
@@ -100,14 +100,12 @@ def make_register_router(curators: Curators) -> APIRouter:
         reader = _find_reader(curators, dataset, visitor)
         with curators.borrow(dataset, reader) as borrowed:
             balances = borrowed.connection.budget()
-            pots = [_describe_pot(borrowed, balances, pot) for pot in balances.shown()]
+            pots = _list_register_pots(borrowed, balances)
             head = _describe_public_head(borrowed, curators, visitor)
             catalog = borrowed.connection.catalog
         return write_page(
             "register.html",
-            visitor=visitor,
-            head=head,
-            page="register",
+            **list_page_values(visitor, head, "register", "register"),
             pots=pots,
             population=catalog.population,
             unit=catalog.unit.label,
@@ -124,14 +122,29 @@ def make_register_router(curators: Curators) -> APIRouter:
         total = next((pot for pot in balances.pots if pot.inside is None), None)
         return write_page(
             "about.html",
-            visitor=visitor,
-            head=head,
-            page="about",
+            **list_page_values(visitor, head, "about", "about"),
             sections=sections,
             meaning=None if total is None else meanings.describe(total),
         )
 
     return router
+
+
+def read_register(curators: Curators, dataset: str, visitor: Visitor) -> list[RegisterPot]:
+    """The budgets of the register with what they paid for."""
+    with curators.borrow(dataset, _find_reader(curators, dataset, visitor)) as borrowed:
+        return _list_register_pots(borrowed, borrowed.connection.budget())
+
+
+def _list_register_pots(borrowed: AskedConnection, balances: PotBalances) -> list[RegisterPot]:
+    return [_describe_pot(borrowed, balances, pot) for pot in balances.shown()]
+
+
+def read_about(curators: Curators, dataset: str, visitor: Visitor) -> list[tuple[str, list[str]]]:
+    """Who is protected and who is not, by titles."""
+    with curators.borrow(dataset, _find_reader(curators, dataset, visitor)) as borrowed:
+        borrowed.curator.read_status()
+        return list_guarantee_sections(borrowed.connection.catalog)
 
 
 def _find_reader(curators: Curators, dataset: str, visitor: Visitor) -> Visitor:
@@ -145,7 +158,10 @@ def _describe_public_head(
     borrowed: AskedConnection, curators: Curators, visitor: Visitor
 ) -> DatasetHead:
     """The head of a public page: the visitor's own, or that of somebody without a role."""
-    head = replace(describe_head(borrowed), principal="", role="analyst")
+    own_head = describe_head(borrowed)
+    if curators.settings.register_tokens.get(own_head.name) is None:
+        return own_head
+    head = replace(own_head, principal="", role="analyst", suspended="")
     if visitor.token is None:
         return head
     try:
@@ -156,7 +172,9 @@ def _describe_public_head(
 
 
 def _describe_pot(borrowed: AskedConnection, balances: PotBalances, pot: Pot) -> RegisterPot:
-    releases = tuple(replace(release, sql=None) for release in read_releases(borrowed, pot.name))
+    releases = tuple(
+        replace(release, sql=None) for release in read_releases(borrowed, pot.name) or ()
+    )
     newest = tuple(reversed(releases))[:MOST_LINES]
     return RegisterPot(
         pot.name,

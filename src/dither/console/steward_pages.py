@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from dither.catalog.file.kinds import KINDS
 from dither.catalog.file.load import list_text_problems
 from dither.catalog.file.quick import write_quick_catalog
-from dither.console.act_forms import ACT_FORMS, draft_act, read_signed_text
+from dither.console.act_forms import ACT_FORMS, MOST_TERM, draft_act, read_signed_text
 from dither.console.catalog_drafts import read_decisions, read_header_line
 from dither.console.curators import Curators, describe_head, list_page_values
 from dither.console.dataset_pages import DatasetName
@@ -55,9 +55,13 @@ def make_steward_router(curators: Curators) -> APIRouter:
         )
 
     @router.get("/datasets/{dataset}/steward")
-    def show_steward(dataset: DatasetName, visitor: SignedIn, kind: str = "raise") -> Response:
+    def show_steward(
+        request: Request, dataset: DatasetName, visitor: SignedIn, kind: str = "raise"
+    ) -> Response:
         _read_head(curators, visitor, dataset)
-        return write_steward_page(visitor, dataset, kind=kind if kind in ACT_FORMS else "raise")
+        fields = {name: text[:MOST_TERM] for name, text in request.query_params.items()}
+        kind = kind if kind in ACT_FORMS else "raise"
+        return write_steward_page(visitor, dataset, kind=kind, fields=fields)
 
     @router.post("/datasets/{dataset}/steward/draft")
     def draft(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:

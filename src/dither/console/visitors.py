@@ -163,6 +163,15 @@ def check_origin(request: Request) -> None:
         raise AccessError(FORGED)
 
 
+def is_direct(request: Request) -> bool:
+    """Whether a person typed or opened an address, rather than followed a page of another site.
+
+    A link that signs in by itself would else let another site sign people in as somebody whose
+    history is then theirs to read.
+    """
+    return request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
 def read_next(path: str) -> str:
     """Where to go after signing in: a page of this gateway and no other address.
 

@@ -20,6 +20,9 @@ KEPT_DAYS = 7
 _TABLE = """CREATE TABLE IF NOT EXISTS ask (
     token TEXT NOT NULL, key TEXT NOT NULL, question TEXT NOT NULL, begun TEXT NOT NULL,
     PRIMARY KEY (token, key))"""
+_JOBS = """CREATE TABLE IF NOT EXISTS job (
+    token TEXT NOT NULL, key TEXT NOT NULL, document TEXT NOT NULL, begun TEXT NOT NULL,
+    PRIMARY KEY (token, key))"""
 _MISSES = "CREATE TABLE IF NOT EXISTS miss (dataset TEXT NOT NULL)"
 
 
@@ -33,6 +36,7 @@ class AskLog:
         self._database.execute("PRAGMA synchronous=FULL")
         self._database.execute(_TABLE)
         self._database.execute(_MISSES)
+        self._database.execute(_JOBS)
         self._forget_old_asks()
 
     def close(self) -> None:
@@ -58,12 +62,29 @@ class AskLog:
     def _forget_old_asks(self) -> None:
         """Forget keys after a week, when a curator starts."""
         oldest = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
-        self._database.execute("DELETE FROM ask WHERE begun < ?", (oldest.isoformat(),))
+        for table in ("ask", "job"):
+            self._database.execute(f"DELETE FROM {table} WHERE begun < ?", (oldest.isoformat(),))
 
     def forget_ask(self, token_id: str, key: str) -> None:
         """Forget an ask that was refused before anything was charged."""
         with self._lock:
             self._database.execute("DELETE FROM ask WHERE token = ? AND key = ?", (token_id, key))
+
+    def keep_job(self, token_id: str, key: str, document: str) -> None:
+        """Keep what a job made, for whoever sends it again under its key."""
+        with self._lock:
+            self._database.execute(
+                "INSERT INTO job VALUES (?, ?, ?, ?)",
+                (token_id, key, document, datetime.now(UTC).isoformat()),
+            )
+
+    def find_job(self, token_id: str, key: str) -> str | None:
+        """What the job under a key made; None where it made nothing."""
+        with self._lock:
+            row = self._database.execute(
+                "SELECT document FROM job WHERE token = ? AND key = ?", (token_id, key)
+            ).fetchone()
+        return None if row is None else str(row[0])
 
     def count_misses(self, dataset: str) -> int:
         """Misses of the schedule that the first version counted here; now the ledger does."""

@@ -6,8 +6,10 @@ gateway tells about a question is kept as a remark, and decides nothing.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
@@ -18,22 +20,24 @@ from pydantic import BaseModel
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
+from dither.curator.jobs import check_job, hash_job, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
+from dither.curator.reply_limits import check_size, list_visible_pots
 from dither.curator.schedule import Schedule
+from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
-from dither.plan.algebra import Cells, Linear, Quantiles, Query, Scores
-from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
-from dither.privacy.ledger import Pot
-from dither.protocol import act_messages, documents, messages
+from dither.privacy.ledger.takeover import take_over
+from dither.protocol import act_messages, documents, messages, page_messages
+from dither.protocol.job_messages import JobDone, RunJob
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
@@ -45,8 +49,6 @@ CHANGED = (
     "nothing was charged: ask again"
 )
 NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
-MOST_NUMBERS = 5_000_000
-"""Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
 
 class ServedDataset:
@@ -58,9 +60,11 @@ class ServedDataset:
         asks: AskLog,
         accesses: AccessLog,
         limits: LimitActs,
+        suspensions: SuspensionLog,
         *,
         is_one_user: bool,
         slot_s: float = 0,
+        job_s: float = 0,
     ) -> None:
         self._curator = curator
         self._asks = asks
@@ -69,6 +73,8 @@ class ServedDataset:
         self._is_one_user = is_one_user
         misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
         self._schedule = Schedule(slot_s, misses)
+        self._suspensions = Suspensions(lambda: self._curator.kernel.ledger, suspensions, self.name)
+        self._job_s = job_s
         self._rehearsing = Lock()
         self._start()
 
@@ -86,14 +92,31 @@ class ServedDataset:
         """Whether answers leave at slots."""
         return self._schedule.is_kept
 
+    def begin_epoch(self, *, is_shared: bool) -> None:
+        """Take the ledger over, as one of several curators.
+
+        A ledger that several curators share is served by those that say so alone: another would
+        hold no epoch, and could not be fenced.
+        """
+        ledger = self._curator.kernel.ledger
+        if is_shared:
+            take_over(ledger, socket.gethostname())
+        elif ledger.read_epoch().is_shared:
+            raise DitherError(
+                f"the ledger of {self.name} is shared by several curators: start with --shared"
+            )
+
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""
+        epoch = self._curator.kernel.ledger.epoch
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)
+        self._curator.kernel.ledger.epoch = epoch
         self._start()
 
     def _start(self) -> None:
         """Let releases have the times of the schedule, and the first one wait for nothing."""
         self._curator.kernel.clock = self._schedule.read_clock
+        self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
         if self._schedule.is_kept:
             warm_up(self._curator)
 
@@ -104,8 +127,17 @@ class ServedDataset:
 
         A release holds a slot of the schedule. Everything else waits until no release does. Who
         waited is verified anew by `authorize`: a token or a grant that ended meanwhile buys and
-        reads nothing.
+        reads nothing. Where another curator took over meanwhile, nothing is sent.
         """
+        result = self._serve(call, principal, authorize)
+        self._curator.kernel.ledger.check_epoch()
+        return result
+
+    def _serve(
+        self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
+        if isinstance(call, RunJob):
+            return self._serve_job(call, principal, authorize)
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
@@ -114,9 +146,28 @@ class ServedDataset:
             with self._schedule.hold_slot(principal.name):
                 principal = authorize()
                 principal.check_pot(call.request.pot)
-                return self._release(call, priced, principal)
+                return self._release_or_note(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, authorize())
+
+    def _serve_job(
+        self, call: RunJob, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
+        """Check a job by public facts, then run it within the slots of a job."""
+        principal.check_pot(call.pot)
+        with self._schedule.read_released():
+            self._curator.view(call.pot)
+            check_job(call, self._curator)
+        with self._schedule.hold_slot(principal.name, self._job_s):
+            principal = authorize()
+            principal.check_pot(call.pot)
+            self._curator.view(call.pot)
+            done = run_once(call, self._curator, self._asks, principal.token_id)
+            if done.release_id is not None:
+                time = self._schedule.read_clock()
+                job = hash_job(call)
+                self._record_access(principal, "job", call.pot, job, done.release_id, time)
+            return JobDone(document=done.document)
 
     @singledispatchmethod
     def _read(self, call: BaseModel, principal: Principal) -> BaseModel:
@@ -166,7 +217,7 @@ class ServedDataset:
         """
         started = time.thread_time()
         priced = self._price(request, call.rules)
-        _check_size(priced)
+        check_size(priced)
         if priced.key != call.key:
             raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
         longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
@@ -176,6 +227,17 @@ class ServedDataset:
                 "columns or shares in one question"
             )
         return priced
+
+    def _release_or_note(
+        self, call: messages.ReleaseRequest, priced: Priced, principal: Principal
+    ) -> BaseModel:
+        """Release a request. Where it suspends its budget, that is so from the slot's end on."""
+        try:
+            return self._release(call, priced, principal)
+        except DitherError:
+            with suppress(Exception):  # whatever happens here, the asker is told the same
+                self._suspensions.note(self._schedule.read_clock())
+            raise
 
     def _release(
         self, call: messages.ReleaseRequest, priced: Priced, principal: Principal
@@ -272,9 +334,13 @@ class ServedDataset:
     def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:
         pots = self._curator.list_pots()
         if not principal.sees_all_pots:
-            visible = _list_visible_pots(pots, principal.pots)
+            visible = list_visible_pots(pots, principal.pots)
             pots = tuple(pot for pot in pots if pot.name in visible)
         return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
+
+    @_read.register
+    def _read_status(self, call: page_messages.ReadStatus, principal: Principal) -> BaseModel:
+        return self._suspensions.describe(principal, read_clock())
 
     @_read.register
     def _read_history(self, call: messages.ReadHistory, principal: Principal) -> BaseModel:
@@ -368,40 +434,3 @@ class ServedDataset:
         """Price a request by the newest version."""
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)
-
-
-def _check_size(priced: Priced) -> None:
-    """Refuse, before a charge, an answer that is too long for one message."""
-    numbers = 0
-    for calibrated in priced.steps:
-        numbers += _count_numbers(calibrated.step.query, calibrated.cells)
-    if numbers > MOST_NUMBERS:
-        raise RefusedError(
-            f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
-            "once: ask for fewer groups",
-            rule=PrivacyRule.BOUNDED_WORK,
-        )
-
-
-def _count_numbers(query: Query, cells: int) -> int:
-    """How many numbers a step releases: for each cell, for each row of an operator, or one."""
-    if isinstance(query, Linear):
-        return count_rows(query.operator)
-    if isinstance(query, Scores):
-        return 1
-    if isinstance(query, Quantiles):
-        return cells * query.width
-    return cells * (len(query.columns) if isinstance(query, Cells) else 1)
-
-
-def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:
-    """A principal's pots, all that they are inside of, and the windows that pay with them."""
-    by_name = {pot.name: pot for pot in pots}
-    visible: set[str] = set()
-    for name in names:
-        outer = by_name.get(name)
-        while outer is not None and outer.name not in visible:
-            visible.add(outer.name)
-            outer = by_name.get(outer.inside or "")
-    windows = {pot.name for pot in pots if pot.is_windows}
-    return visible | windows | {pot.name for pot in pots if pot.inside in windows}

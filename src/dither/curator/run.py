@@ -14,14 +14,19 @@ from pathlib import Path
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
 from dither.curator.dataset_lock import DatasetLock
+from dither.curator.leadership import Leadership
 from dither.curator.limit_acts import LimitActs
 from dither.curator.listeners import Listener, TlsListener, UnixListener
+from dither.curator.saved_questions import SavedQuestions
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
+from dither.curator.suspensions import SuspensionLog
 from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError
 from dither.identity import AccessLog, Authority
+from dither.privacy.ledger import default_head_path
 from dither.protocol.tls import TlsFiles, read_host_and_port
+from dither.state import State
 
 
 @dataclass(frozen=True)
@@ -33,9 +38,13 @@ class CuratorSettings:
     home: Path
     gateway_user: str | None = None
     slot_s: float = 0
+    job_s: float = 0
+    """How long a job holds the dataset, where answers leave at slots."""
     tls_address: str | None = None
     """HOST:PORT to listen on for a gateway of another host, in the place of the socket."""
     tls_files: TlsFiles | None = None
+    takeover_after_s: float | None = None
+    """For one of several curators of a ledger: how long another may give no sign of life."""
     stops_with_input: bool = False
     """Whether it stops when its standard input ends, as under a parent that was killed."""
 
@@ -43,13 +52,36 @@ class CuratorSettings:
 def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; what is under way then is finished, stored and sent."""
     os.umask(0o077)
+    leaders = _await_leadership(settings, announce)
     server = make_server(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.request_stop())
     if settings.stops_with_input:
         threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
+    for leader in leaders:
+        leader.begin(server.request_stop)
     announce(f"listening on {settings.tls_address or settings.socket}")
-    server.serve()
+    try:
+        server.serve()
+    finally:
+        for leader in leaders:
+            leader.end()
+
+
+def _await_leadership(
+    settings: CuratorSettings, announce: Callable[[str], None]
+) -> tuple[Leadership, ...]:
+    """Wait until no other curator serves the ledgers; nothing of them is opened before."""
+    if settings.takeover_after_s is None:
+        return ()
+    announce("waiting until no other curator gives signs of life")
+    leaders = []
+    for catalog in settings.catalogs:
+        installation = State.beside(catalog).installation_id()
+        leader = Leadership(default_head_path(installation), settings.takeover_after_s)
+        leader.await_silence()
+        leaders.append(leader)
+    return tuple(leaders)
 
 
 def make_server(settings: CuratorSettings) -> CuratorServer:
@@ -59,22 +91,28 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     authority = Authority(settings.home)
     asks = AskLog(authority.tokens.file)
     accesses = AccessLog(settings.home)
+    suspensions = SuspensionLog(settings.home)
     datasets = [
         ServedDataset(
             EmbeddedCurator(catalog, is_served=True),
             asks,
             accesses,
             LimitActs(catalog),
+            suspensions,
             is_one_user=is_one_user,
             slot_s=settings.slot_s,
+            job_s=settings.job_s,
         )
         for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
+    for dataset in datasets:
+        dataset.begin_epoch(is_shared=settings.takeover_after_s is not None)
     listener = _make_listener(settings, users)
     locks = _lock_datasets(datasets, listener)
+    service = CuratorService(datasets, authority, SavedQuestions(settings.home))
     authority.start()  # once the socket is ours: another curator may still use these tokens
-    return CuratorServer(CuratorService(datasets, authority), listener, locks)
+    return CuratorServer(service, listener, locks)
 
 
 def _lock_datasets(

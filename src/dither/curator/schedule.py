@@ -8,6 +8,10 @@ runs, but for *misses*: a question that takes longer than its slot doubles the s
 for everybody and for ever, and tells one bit. Misses are counted in the ledger and are unprotected;
 past the last one every slot has its greatest length.
 
+A random delay, up to a quarter of a slot, is added to the time of the work before its slot is
+chosen: where the work of one person moves that time by little, it decides little about a miss. The
+answer is not late by it, since it leaves at the end of the slot anyway.
+
 Without a schedule (slots of 0 seconds) answers leave when they are ready, and certificates say so.
 """
 
@@ -22,12 +26,17 @@ from datetime import UTC, datetime
 from threading import Condition
 from typing import Protocol
 
+from dither.privacy.noise.source import fresh_bytes
 from dither.protocol.errors import BusyError
 
 MOST_WAITING = 32
 MOST_WAITING_OF_ONE = 8
 """Questions that wait or run: of all principals, and of one of them."""
 MOST_MISSES = 10
+DELAY_SHARE = 0.25
+"""The longest random delay, as a share of a slot."""
+_LIMIT_SHARE = 0.7
+"""The engine is stopped after this share of the longest slot: with any delay it ends in time."""
 READING_GRID_S = 0.05
 
 
@@ -44,6 +53,35 @@ class Ticket:
     def is_question(self) -> bool:
         """Whether it is the turn of a question."""
         return self.asker is not None
+
+
+def find_slot_length(first_slot_s: float, misses: int) -> float:
+    """The length of a slot after so many misses: it doubles with each, ten times at most.
+
+    >>> find_slot_length(0.5, 0), find_slot_length(0.5, 3), find_slot_length(0.5, 99)
+    (0.5, 4.0, 512.0)
+    """
+    return float(first_slot_s * 2 ** min(misses, MOST_MISSES))
+
+
+def find_end(
+    first_slot_s: float, misses: int, slots: int, worked_s: float, delay: float
+) -> tuple[int, float]:
+    """The misses after a question, and how long after its start its answer leaves.
+
+    All that leaves is decided here, by public numbers (`first_slot_s`, `misses` before it, `slots`
+    that it holds), the seconds of its work, and a random `delay` between 0 and 1. A question whose
+    work and delay outlast its slots is a miss, once for each time that they must double.
+
+    >>> find_end(0.5, 0, 1, 0.3, 0.9), find_end(0.5, 0, 1, 0.45, 0.9)
+    ((0, 0.5), (1, 1.0))
+    """
+    length = find_slot_length(first_slot_s, misses)
+    ready = worked_s + delay * DELAY_SHARE * length
+    while ready > slots * length and misses < MOST_MISSES:
+        misses += 1
+        length = find_slot_length(first_slot_s, misses)
+    return misses, max(slots, math.ceil(ready / length)) * length
 
 
 class MissLog(Protocol):
@@ -66,6 +104,8 @@ class Schedule:
         self._tickets: list[Ticket] = []
         self._changed = Condition()
         self._start = 0.0
+        self._slots = 1
+        self._delay = 0.0
 
     @property
     def is_kept(self) -> bool:
@@ -75,7 +115,7 @@ class Schedule:
     @property
     def slot_s(self) -> float:
         """The length of a slot now."""
-        return self._length(self.misses)
+        return find_slot_length(self._first_slot_s, self.misses)
 
     def read_clock(self) -> str:
         """The time of a release: the end of the slot that holds the dataset, to the second."""
@@ -84,26 +124,33 @@ class Schedule:
         _, end = self._find_end(time.time())
         return _write_time(math.ceil(end))
 
+    @property
+    def engine_limit_s(self) -> float | None:
+        """How long the engine may work on a question; None where no schedule is kept."""
+        longest_s = find_slot_length(self._first_slot_s, MOST_MISSES)
+        return _LIMIT_SHARE * longest_s if self.is_kept else None
+
     def _find_end(self, now: float) -> tuple[int, float]:
         """The misses and the end of the slot, for a question that is not done before `now`."""
-        misses = self.misses
-        while now > self._start + self._length(misses) and misses < MOST_MISSES:
-            misses += 1
-        slots = math.ceil(max(1.0, (now - self._start) / self._length(misses)))
-        return misses, self._start + slots * self._length(misses)
-
-    def _length(self, misses: int) -> float:
-        """The length of a slot after so many misses."""
-        return float(self._first_slot_s * 2 ** min(misses, MOST_MISSES))
+        worked_s = max(0.0, now - self._start)
+        misses, after_s = find_end(
+            self._first_slot_s, self.misses, self._slots, worked_s, self._delay
+        )
+        return misses, self._start + after_s
 
     @contextmanager
-    def hold_slot(self, asker: str) -> Iterator[None]:
-        """Hold the dataset for one question; BusyError, for free, where too many wait."""
+    def hold_slot(self, asker: str, seconds: float = 0) -> Iterator[None]:
+        """Hold the dataset for one question; BusyError, for free, where too many wait.
+
+        A job takes as many slots as `seconds` need, a public number, and leaves at the last one.
+        """
         with self._changed:
             self._check_waiting(asker)
             ticket = self._draw_ticket(asker)
         try:
             self._await_turn(ticket)
+            self._slots = max(1, math.ceil(seconds / self.slot_s)) if self.is_kept else 1
+            self._delay = int.from_bytes(fresh_bytes(8), "big") / 2**64
             self._await_tick()
             try:
                 yield

@@ -66,7 +66,12 @@ class CuratorServer:
             return False
         if not self._slots.acquire(blocking=False):
             return False
-        threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+        try:
+            threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+        except RuntimeError:
+            # The system has no thread left: the turn of this connection is another one's.
+            self._slots.release()
+            return False
         return True
 
     def _converse(self, accepted: socket.socket) -> None:

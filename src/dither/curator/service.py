@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from dither.curator.dataset import ServedDataset
 from dither.curator.login_calls import LoginCalls
+from dither.curator.page_calls import PAGE_CALLS, serve_page_call
+from dither.curator.saved_questions import SavedQuestions
 from dither.curator.schedule import READING_GRID_S, await_tick
 from dither.curator.signed_acts import do_signed_act, read_limit_head
 from dither.errors import DitherError
@@ -28,10 +30,16 @@ LOGIN_GRID_S = 1.0
 class CuratorService:
     """The datasets of one curator, and who may do what with them."""
 
-    def __init__(self, datasets: Iterable[ServedDataset], authority: Authority) -> None:
+    def __init__(
+        self,
+        datasets: Iterable[ServedDataset],
+        authority: Authority,
+        questions: SavedQuestions,
+    ) -> None:
         self._datasets = {dataset.name: dataset for dataset in datasets}
         self._authority = authority
         self._doors = LoginCalls(authority)
+        self._questions = questions
 
     def reply(self, document: Any) -> dict[str, Any]:
         """The reply to one call."""
@@ -82,6 +90,9 @@ class CuratorService:
             return messages.DatasetNames(names=[name for name in names if name in self._datasets])
         if isinstance(frame.call, (act_messages.ReadHead, act_messages.SubmitAct)):
             return self._serve_limits(frame, frame.call)
+        if isinstance(frame.call, PAGE_CALLS):
+            principal, _ = self._find_dataset(frame)
+            return serve_page_call(frame.call, principal, self._questions, self._authority)
         return None
 
     def _serve_limits(

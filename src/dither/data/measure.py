@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
-from dither.data.lower.cells import query_sql, spots, spots_sql
+from dither.data.lower.cells import Spots, query_sql, spots, spots_sql
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.select import read_batches, vectors_sql
 from dither.errors import DitherError, RefusedError
@@ -231,15 +231,9 @@ class Measurer:
         them.
         """
         if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
-            filled = self._fill_array(query, sample_key, layout.room)
-            # The sum is 0: nothing lies outside its grid.
-            filled[layout.counters - 1] += filled[layout.counters :].sum()
-            points = np.flatnonzero(filled[: layout.counters])
-            if layout.counters == layout.points:
-                return {(): {0: (points, filled[points])} if len(points) else {}}
-            return {
-                (): dict(_split(points // layout.points, points % layout.points, filled[points]))
-            }
+            filled = self._fill_array(query, sample_key, layout)
+            indexes = np.flatnonzero(filled != 0)
+            return {(): dict(_cut(indexes, filled[indexes], layout.points))}
         table = self._fetch_table(query, sample_key)
         labels, first = self._read_labels(table, query)
         codes, points, counts = (
@@ -258,21 +252,25 @@ class Measurer:
         }
 
     def _fill_array(
-        self, query: Quantiles, sample_key: bytes | None, room: int
+        self, query: Quantiles, sample_key: bytes | None, layout: Spots
     ) -> NDArray[np.int64]:
-        """Count how many rows each point of each cell holds, in an array of `room` numbers.
+        """Count how many rows each point of each cell holds, in an array.
 
         The rows are counted as they come by.
         """
-        filled = np.zeros(room, np.int64)
+        filled: NDArray[np.int64] | None = None
         try:
             for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(
-                max(_BATCH, room)
+                max(_BATCH, layout.room)
             ):
-                filled += np.bincount(batch.column(0).to_numpy(), minlength=room)
+                counts = np.bincount(batch.column(0).to_numpy(), minlength=layout.counters)
+                # Nothing lies outside its grid; a row that did would count at the last point.
+                counts[layout.counters - 1] += counts[layout.counters :].sum()
+                counts = counts[: layout.counters]
+                filled = counts if filled is None else filled + counts
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
-        return filled
+        return np.zeros(layout.counters, np.int64) if filled is None else filled
 
     def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
         """Run a query and return its rows as an Arrow table.
@@ -317,6 +315,10 @@ class Measurer:
         columns = [table.column(index).to_pylist() for index in range(width)]
         return list(zip(*columns, strict=True)) if width else [()] * table.num_rows, width
 
+    def interrupt(self) -> None:
+        """Stop the statement that runs; it then raises. Another thread may call it."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Close the connection and give up the scratch folder; harmless when called again."""
         self._connection.close()
@@ -338,3 +340,16 @@ def _split(
     edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
     for start, end in pairwise(edges):  # none at all without rows
         yield int(codes[start]), (points[start:end], counts[start:end])
+
+
+def _cut(
+    indexes: NDArray[np.int64], counts: NDArray[np.int64], points: int
+) -> Iterator[tuple[int, Histogram]]:
+    """The histogram of each cell that holds rows; each cell has `points` indexes in a row."""
+    if not len(indexes):
+        return
+    cells = int(indexes[-1]) // points + 1
+    edges = np.searchsorted(indexes, np.arange(cells + 1) * points).tolist()
+    for cell, (start, end) in enumerate(pairwise(edges)):
+        if start < end:
+            yield cell, (indexes[start:end] - cell * points, counts[start:end])

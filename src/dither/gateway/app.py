@@ -174,7 +174,7 @@ class RequestLimits:
         try:
             await self._app(scope, _replay(body, receive), send_with_headers)
         except Exception as error:
-            report_fault(error)
+            report_fault(error, request_id)
             if not is_started:
                 problem = describe_error(FaultError(), instance)
                 await _write_problem(problem)(scope, receive, send_with_headers)

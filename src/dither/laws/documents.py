@@ -36,6 +36,7 @@ LAWS: tuple[type[ErrorLaw], ...] = (
     RoundedGaussianErrorLaw,
 )
 """Every law that a mechanism may name, and that is written and read; a new one gets a line here."""
+_KINDS: dict[str, type[ErrorLaw]] = {stored_name(kind): kind for kind in LAWS}
 _VERSION = 1
 _MOST_NUMBERS = 1 << 20
 """Of a list: more than any law has."""
@@ -52,11 +53,7 @@ def find_error_law(mechanism: HasErrorTerms, column: int = 0) -> ErrorLaw: ...
 def find_error_law(mechanism: HasErrorTerms, column: int = 0) -> ErrorLaw:
     """The law of the error of one number that a mechanism releases."""
     terms = mechanism.error_terms(column)
-    return _kinds_by_name()[terms.law](**terms.numbers)
-
-
-def _kinds_by_name() -> dict[str, type[ErrorLaw]]:
-    return {stored_name(kind): kind for kind in LAWS}
+    return _KINDS[terms.law](**terms.numbers)
 
 
 def law_to_json(law: ErrorLaw) -> dict[str, Any]:
@@ -70,25 +67,24 @@ def law_from_json(tree: Any) -> ErrorLaw:
 
     Raises ParameterError for unknown kinds, versions, keys and numbers.
     """
-    kinds = _kinds_by_name()
     name = tree.get("type") if isinstance(tree, dict) else tree
-    if not isinstance(tree, dict) or not isinstance(name, str) or name not in kinds:
+    if not isinstance(tree, dict) or not isinstance(name, str) or name not in _KINDS:
         raise ParameterError(f"no error law of type {quote(name)}: it needs a newer dither")
     if type(tree.get("v")) is not int or tree["v"] != _VERSION:
         raise ParameterError(
             f"error law {name} version {quote(tree.get('v'))} needs a newer dither"
         )
-    keys = stored_keys(kinds[name])
+    keys = stored_keys(_KINDS[name])
     if set(tree) != {*keys, "type", "v"}:
         raise ParameterError(
             f"error law {name} has the keys {sorted(keys)}, got {quote(sorted(map(str, tree)))}"
         )
-    hints = get_type_hints(kinds[name])
+    hints = get_type_hints(_KINDS[name])
     values = {
         attribute: _read(tree[key], hints[attribute], f"{name}.{key}")
         for key, attribute in keys.items()
     }
-    return kinds[name](**values)
+    return _KINDS[name](**values)
 
 
 def _write(value: Any) -> Any:

@@ -7,8 +7,10 @@ noise comes from the operating system.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -52,6 +54,25 @@ class TableTraining:
     features: TableFeatures
     plan: ReleasePlan
     adjacency: Adjacency
+
+
+def write_parameters(parameters: dict[str, Any]) -> str:
+    """The parameters of an estimator as JSON text; exact numbers become texts."""
+    try:
+        return json.dumps(parameters, default=_write_number, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "a parameter of this estimator is no number, text, list or dict: a served dataset "
+            "trains with what JSON can write"
+        ) from None
+
+
+def _write_number(value: Any) -> Any:
+    if isinstance(value, (Fraction, Decimal)):
+        return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError
 
 
 class PrivateEstimator(BaseEstimator):
@@ -144,7 +165,39 @@ class PrivateEstimator(BaseEstimator):
         The whole price is charged before the first step. Bounds, listed values and neighbours come
         from the catalog, the privacy unit too; `n` is declared in the constructor.
         """
-        training = self._prepare_table(con, table_or_sql, target, columns)
+        rows = find_rows(con, table_or_sql)
+        document = self._fit_elsewhere(con, rows, target, columns)
+        if document is None:
+            return self.fit_rows(con, rows, target=target, columns=columns)
+        from dither.learn.model_files import read_learnt
+
+        read_learnt(self, document)
+        return self
+
+    def _fit_elsewhere(
+        self, con: Any, rows: TableRows, target: str | None, columns: Any
+    ) -> str | None:
+        """The text of the model that a curator elsewhere trained as one job; None where it is here.
+
+        All that is public is checked first, so that what it would refuse is not sent.
+        """
+        training = self._prepare_rows(con, rows, target, columns)
+        names = [str(column.name) for column in training.features.facts.columns]
+        terms = {
+            "estimator": type(self).__name__,
+            "parameters": write_parameters(self.get_params(deep=False)),
+            "rows": rows.plan,
+            "target": target,
+            "columns": names,
+        }
+        document: str | None = con.run_algorithm("fit", terms)
+        return document
+
+    def fit_rows(
+        self, con: Any, rows: TableRows, *, target: str | None = None, columns: Any = None
+    ) -> Any:
+        """Fit the rows of a plan where the kernel is: `fit_table` once its table is bound."""
+        training = self._prepare_rows(con, rows, target, columns)
         self.columns_ = training.features.facts
         with TableSums(con, training.rows.plan, training.features, target, training.plan) as sums:
             self._learn(sums, training.plan)
@@ -166,17 +219,16 @@ class PrivateEstimator(BaseEstimator):
         self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
     ) -> TrainingPlan:
         """What `fit_table` would do and cost. Reads the catalog alone and spends nothing."""
-        training = self._prepare_table(con, table_or_sql, target, columns)
+        training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
         return describe_training(
             training.plan, training.features.facts, self._people, self._budget, self._delta
         )
 
-    def _prepare_table(
-        self, con: Any, table_or_sql: str, target: str | None, columns: Any
+    def _prepare_rows(
+        self, con: Any, rows: TableRows, target: str | None, columns: Any
     ) -> TableTraining:
         """Check all that is public, and choose the settings."""
         self._read_public()
-        rows = find_rows(con, table_or_sql)
         self._read_table_target(rows, target)
         names = list_feature_columns(rows, target, columns)
         features = read_table_features(rows, names, self.bins)

@@ -18,7 +18,7 @@ from dither.learn.descent import DescentPlan, descend, plan_descent
 from dither.learn.rehearsal import Rehearsal, rehearse_descent
 from dither.learn.residuals import Loss
 from dither.learn.sums import Array, NoisySums
-from dither.learn.table_columns import TableRows, find_target
+from dither.learn.table_columns import TableRows, find_rows, find_target
 from dither.learn.targets import encode_classes, read_classes, read_table_classes
 
 
@@ -114,7 +114,7 @@ class _DescentClassifier(PrivateClassifier):
 
         Reads the catalog alone and spends nothing.
         """
-        training = self._prepare_table(con, table_or_sql, target, columns)
+        training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
         assert isinstance(training.plan, DescentPlan)
         classes = len(self.classes_)
         return rehearse_descent(

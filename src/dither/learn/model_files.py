@@ -59,6 +59,20 @@ def read_model(text: str) -> Any:
     if name not in _MODULES or document.get("dither_model") != _FORMAT:
         raise ParameterError(f"this is no model of format {_FORMAT}: write it with write_model")
     estimator = getattr(import_module(f"dither.learn.{_MODULES[name]}"), name)()
+    _fill(estimator, document)
+    return estimator
+
+
+def read_learnt(estimator: Any, text: str) -> None:
+    """Give an estimator what another of its kind has learnt, which wrote itself as this text."""
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("estimator") != type(estimator).__name__:
+        raise ParameterError("this is no model of this estimator")
+    _fill(estimator, document)
+
+
+def _fill(estimator: Any, document: dict[str, Any]) -> None:
+    """Set what was learnt, how to encode, and the guarantee."""
     estimator.columns_ = ColumnFacts(tuple(map(_read_column, document["columns"])))
     for array, values in document["learnt"].items():
         if array in _ARRAYS:
@@ -70,7 +84,6 @@ def read_model(text: str) -> Any:
     estimator.n_features_in_ = len(names)
     if names and all(isinstance(column, str) for column in names):
         estimator.feature_names_in_ = np.array(names, object)
-    return estimator
 
 
 def _read_column(written: dict[str, Any]) -> Column:

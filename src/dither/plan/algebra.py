@@ -347,13 +347,7 @@ class JointScores(Hashed):
         return ()
 
 
-@stored(
-    "partition",
-    cells="cells",
-    score="score",
-    threshold="threshold",
-    tree_share="tree_share",
-)
+@stored("partition", cells="cells", score="score", threshold="threshold", tree_share="tree_share")
 @dataclass(frozen=True)
 class Partition(OverCells):
     """Blocks of neighbouring cells of a count, and the count of each block.

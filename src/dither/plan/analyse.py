@@ -7,12 +7,12 @@ The tree that is analysed here is the tree that `data/lower` lowers, node by nod
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import RefusedError
 from dither.plan.algebra import (
-    Call,
     Column,
     Distinct,
     Filter,
@@ -27,20 +27,31 @@ from dither.plan.algebra import (
     UnionAll,
     sources_of,
 )
-from dither.plan.carry_degrees import carry_degrees
+from dither.plan.carry_degrees import carry_degrees, count_public_values
 from dither.plan.carry_sums import carry_sums
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.functions import domain_of
 from dither.plan.narrow import narrow_columns
 from dither.plan.refine import Means, find_means, refine_domain
 from dither.plan.stability.distinct import distinct_public, distinct_rows
 from dither.plan.stability.filter import filter_columns, filter_rows
-from dither.plan.stability.group import group_rows
-from dither.plan.stability.join import count_public_matches, join_columns, join_rows
+from dither.plan.stability.group import (
+    bound_public_rows,
+    check_public_keys,
+    group_public,
+    group_rows,
+)
+from dither.plan.stability.join import (
+    count_public_matches,
+    join_columns,
+    join_public_total,
+    join_rows,
+)
 from dither.plan.stability.limit_groups import check_keys, limit_rows
 from dither.plan.stability.owned import Node, Owned, Public
-from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows
+from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows, total_columns
 from dither.plan.stability.project import project_columns, project_rows
 from dither.plan.stability.sample_units import sample_rows
 from dither.plan.stability.scan import scan_columns, scan_rows
@@ -126,6 +137,8 @@ def analyse_node(
     """
     check_size(plan)
     nodes = {} if analysed_nodes is None else analysed_nodes
+    if rules == FIRST_RULES and facts.ranges:
+        facts = replace(facts, ranges=())
     return _analyse_tree(plan, catalog, facts, nodes, rules)
 
 
@@ -155,6 +168,8 @@ def _carry(rows: Analysed, catalog: Catalog, facts: Facts) -> Node:
     """Add to a node what the newest rules know of it: degrees, and sums of columns."""
     node = rows.node
     below = tuple((source.node, source.columns) for source in rows.sources)
+    if isinstance(node, Public) and isinstance(rows.plan, Filter):
+        return count_public_values(rows.plan, node, rows.columns)
     if isinstance(node, Owned):
         node = carry_degrees(rows.plan, node, rows.columns, below, catalog, facts)
     return carry_sums(rows.plan, node, *below[0]) if below else node
@@ -218,6 +233,8 @@ def _apply_rule(
         return Analysed(plan, distinct_rows(source.node, plan.per_unit), source.columns, sources)
     if isinstance(plan, SampleUnits):
         return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
+    if isinstance(plan, Group) and isinstance(source.node, Public):
+        return _group_public(plan, source, source.node, facts)
     if not isinstance(plan, (PerUnit, Group, LimitGroups)):
         raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
     check_keys(plan.keys, source.columns, inside_unit=isinstance(plan, PerUnit))
@@ -241,6 +258,15 @@ def _apply_rule(
     )
 
 
+def _group_public(plan: Group, source: Analysed, public: Public, facts: Facts) -> Analysed:
+    """Analyse GROUP BY of public rows: they are the same in every database, and so are these."""
+    check_public_keys(plan.keys, source.columns)
+    rows = bound_public_rows(public, source.columns, facts)
+    list_columns = per_unit_columns if plan.keys else total_columns
+    columns = list_columns(source.columns, plan.keys, plan.columns, rows)
+    return Analysed(plan, group_public(public, plan.keys), columns, (source,))
+
+
 def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
     """Analyse a scan.
 
@@ -258,12 +284,10 @@ def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
 
 def _project(plan: Project, source: Analysed, rules: int) -> Analysed:
     """Analyse a projection; the newest rules also bound quotients that are averages."""
-    columns = project_columns(source.columns, plan.columns)
+    find_domain = domain_of
     if rules > FIRST_RULES:
-        means = list_means(source)
-        for named in plan.columns:
-            if isinstance(named.of, Call):
-                columns[named.name] = refine_domain(named.of, source.columns, means)
+        find_domain = partial(refine_domain, means=list_means(source))
+    columns = project_columns(source.columns, plan.columns, find_domain)
     return Analysed(plan, project_rows(source.node, plan.columns), columns, (source,))
 
 
@@ -302,7 +326,13 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
         )
     if isinstance(right.node, Public):
         matches = count_public_matches(right.node, tuple(key for _, key in plan.on), facts)
-        node = join_rows(left.node, right.node, plan.kind, right_per_left=matches, left_per_right=0)
+        node = (
+            join_public_total(left.node, right.node, tuple(left.columns))
+            if isinstance(left.node, Public)
+            else join_rows(
+                left.node, right.node, plan.kind, right_per_left=matches, left_per_right=0
+            )
+        )
         return Analysed(
             plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
         )

@@ -38,7 +38,9 @@ from dither.plan.scores import ScoreMove, check_joint, check_scores, score_move_
 from dither.plan.sensitivity import (
     Box,
     Reach,
+    Touched,
     box_in,
+    find_touched,
     largest_value_in,
     sensitivity_in,
     touched_in,
@@ -116,9 +118,14 @@ class AnalysedQuery:
         return self.cells
 
     @cached_property
+    def touched(self) -> Touched:
+        """The cells of the query, and how far the rows of one unit reach in them."""
+        return find_touched(self.query, self.rows)
+
+    @cached_property
     def reach(self) -> Reach:
         """How far the rows of one unit reach, where the query is answered cell by cell."""
-        return touched_in(self.query, self.rows, self.neighbours)
+        return touched_in(self.query, self.rows, self.neighbours, self.touched)
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
@@ -128,7 +135,7 @@ class AnalysedQuery:
         if isinstance(self.query, UnitVectors):
             return vector_sensitivity_in(self.query, self.rows, self.neighbours)
         assert isinstance(self.query, Cells)
-        return sensitivity_in(self.query, self.rows, self.neighbours)
+        return sensitivity_in(self.query, self.rows, self.neighbours, self.touched)
 
     @cached_property
     def largest_cells(self) -> int:
@@ -158,13 +165,13 @@ class AnalysedQuery:
         """How far one unit moves the numbers of all cells together, in boxes of what one row
         adds."""
         assert isinstance(self.query, Cells)
-        return box_in(self.query, self.rows, self.neighbours)
+        return box_in(self.query, self.rows, self.neighbours, self.touched)
 
     @cached_property
     def unit_box(self) -> Box:
         """The same in boxes of what one unit moves in one cell."""
         assert isinstance(self.query, Cells)
-        return unit_box_in(self.query, self.rows, self.neighbours)
+        return unit_box_in(self.query, self.rows, self.neighbours, self.touched)
 
     @cached_property
     def largest_values(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dither.catalog import Catalog
+from dither.catalog import Catalog, Unit
 from dither.plan.algebra import (
     Column,
     Distinct,
@@ -23,8 +23,9 @@ from dither.plan.algebra import (
 )
 from dither.plan.conditions import columns_of
 from dither.plan.domain import Columns
+from dither.plan.expressions import Condition
 from dither.plan.facts import Facts
-from dither.plan.narrow import count_labels
+from dither.plan.narrow import NUMERIC, count_labels
 from dither.plan.stability.degrees import (
     Degree,
     RowDegrees,
@@ -34,6 +35,7 @@ from dither.plan.stability.degrees import (
 )
 from dither.plan.stability.join import count_public_matches
 from dither.plan.stability.owned import Node, Owned, Public
+from dither.plan.stability.windows import add_window, fix_computed
 
 MOST_DEGREES = 200
 """Of a node with more degrees only the number of rows is carried on."""
@@ -58,6 +60,7 @@ def carry_degrees(
         owner = catalog.owner_column(table)
         keys = [[name for name in key if name != owner] for key in table.unique]
         degrees = scan_degrees(columns, keys, rows=node.rows, limit=node.most)
+        degrees = add_window(degrees, catalog.unit, columns)
     elif isinstance(plan, UnionAll):
         degrees = scan_degrees(columns, (), rows=node.rows, limit=node.most)
     else:
@@ -66,7 +69,7 @@ def carry_degrees(
         if isinstance(plan, Join):
             degrees = _join(plan, left, sources[1], facts)
         else:
-            degrees = _carry(plan, left.degrees, columns, sources[0][1])
+            degrees = _carry(plan, left.degrees, columns, sources[0][1], catalog.unit)
     if len(degrees.degrees) > MOST_DEGREES:  # a bound on work: what was known of keys ends here
         degrees = scan_degrees(columns, (), rows=node.rows, limit=node.most)
     counted_rows = degrees.count_rows()
@@ -78,19 +81,19 @@ def carry_degrees(
     return replace(node, rows=rows, distinct=distinct, most=all_rows, degrees=degrees)
 
 
-def _carry(plan: Plan, source: RowDegrees, columns: Columns, before: Columns) -> RowDegrees:
+def _carry(
+    plan: Plan, source: RowDegrees, columns: Columns, before: Columns, unit: Unit
+) -> RowDegrees:
     """Carry degrees through an operator of one source.
 
     Each such operator keeps some of the rows, or one row for each.
     """
     if isinstance(plan, Project):
         passed = {named.name: named.of.name for named in plan.columns if type(named.of) is Column}
-        computed = {
-            named.name: source.mask(columns_of(named.of))
-            for named in plan.columns
-            if type(named.of) is not Column
+        expressions = {
+            named.name: named.of for named in plan.columns if type(named.of) is not Column
         }
-        return source.select(passed, computed)
+        return source.select(passed, fix_computed(expressions, source, before, unit))
     if isinstance(plan, PerUnit):
         chosen = source.add(Degree(source.mask(plan.keys), source.row, 1))
         computed = {named.name: source.row for named in plan.columns}
@@ -116,6 +119,32 @@ def _limit_values(
             yield Degree(0, source.mask((name,)), max(1, values))
         elif domain != before[name]:
             yield Degree(0, source.mask((name,)), domain.high - domain.low + 1 + domain.nullable)
+
+
+def count_public_values(plan: Filter, node: Public, columns: Columns) -> Public:
+    """Return filtered public rows with how many values are left of each column that is not null.
+
+    A column is known by its name in the table; one that is computed says nothing.
+    """
+    values = dict(node.values)
+    for name in sorted(columns_of(plan.condition)):
+        original = node.original(name)
+        count = _count_present(name, plan.condition, columns)
+        if original is not None and count is not None:
+            values[original] = min(count, values.get(original, count))
+    return replace(node, values=tuple(values.items()))
+
+
+def _count_present(name: str, condition: Condition, columns: Columns) -> int | None:
+    """How many values a column has where a condition is true; None if null may be among them."""
+    domain = columns[name]
+    if domain.kind == "category" and len(domain.labels) <= MOST_LABELS:
+        present = {name: replace(domain, nullable=False)}
+        labels = count_labels(name, condition, {**columns, **present})
+        return labels if labels == count_labels(name, condition, columns) else None
+    if domain.nullable or domain.kind not in NUMERIC:
+        return None
+    return domain.high - domain.low + 1
 
 
 def _join(plan: Join, left: Owned, right_source: tuple[Node, Columns], facts: Facts) -> RowDegrees:

@@ -136,7 +136,9 @@ def declared_domain(column: Declared, table: Table, facts: Facts) -> Domain:
             else "timestamp"
         )
     offset = column.offset_seconds if isinstance(column, Timestamp) else 0
-    return Domain(kind, nullable, low, high, column.step, offset=offset, keys=(low, high))
+    domain = Domain(kind, nullable, low, high, column.step, offset=offset, keys=(low, high))
+    least, largest = facts.find_range(table.name, column.name) or (low, high)
+    return replace(domain, low=max(low, least), high=min(high, largest))
 
 
 def labels_of(column: Category, facts: Facts) -> tuple[str, ...]:

@@ -1,14 +1,17 @@
 """Facts of a version: what registration found in the *public* tables. Public, pinned, and stored
 with the version.
 
-Plans need two things that the catalog cannot say: how often a key occurs in a public table (a join
-multiplies rows by it) and which labels a public column holds (the keys of categories `{from:
-table.column}`). Questions may be grouped by the texts of other public columns too, where they are
-few: those have no codes in the copy.
+Plans need what the catalog cannot say: how often a key occurs in a public table (a join multiplies
+rows by it), which labels a public column holds (the keys of categories `{from: table.column}`), and
+between which numbers its values lie, where that is less than its bounds. Questions may be grouped
+by the texts of other public columns too, where they are few: those have no codes in the copy.
 
 >>> facts = Facts((("counties", ("county",), 1),), (("counties", "county", ("a", "b")),))
 >>> facts.multiplicity("counties", ("county", "state")), facts.labels("counties", "county")
 (1, ('a', 'b'))
+>>> by_year = Facts((("prices", ("drug",), 9), ("prices", ("drug", "year"), 1)))
+>>> by_year.multiplicity("prices", ("drug",), {"year": 2})
+2
 >>> Facts.from_json(facts.to_json()) == facts
 True
 """
@@ -16,14 +19,19 @@ True
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dither.canonical import digest
 from dither.errors import RefusedError
 from dither.rules import PrivacyRule
+
+NO_VALUES: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -34,16 +42,23 @@ class Facts:
     multiplicities: tuple[tuple[str, tuple[str, ...], int], ...] = ()
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     texts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    ranges: tuple[tuple[str, str, int, int], ...] = ()
+    """Of numbers: the least and the largest value of a column, on its grid, nulls left out."""
 
-    def multiplicity(self, table: str, columns: tuple[str, ...]) -> int:
+    def multiplicity(
+        self, table: str, columns: tuple[str, ...], values: Mapping[str, int] = NO_VALUES
+    ) -> int:
         """Return how many rows of a public table can share a value of all `columns`.
 
         It is the least over registered keys contained in them; RefusedError where there is none.
+        `values` are other columns, without nulls, and how many values they have: a key may hold
+        them too, and then counts once for each of their values.
         """
+        among = {*columns, *values}
         multiplicities = [
-            most
+            most * prod(values[column] for column in key if column not in columns)
             for name, key, most in self.multiplicities
-            if name == table and set(key) <= set(columns)
+            if name == table and set(key) <= among
         ]
         if not multiplicities:
             raise RefusedError(
@@ -52,6 +67,13 @@ class Facts:
                 rule=PrivacyRule.PUBLIC_FACTS,
             )
         return min(multiplicities)
+
+    def find_range(self, table: str, column: str) -> tuple[int, int] | None:
+        """The least and the largest value of a public number; None where they are not known."""
+        for name, ranged, low, high in self.ranges:
+            if (name, ranged) == (table, column):
+                return low, high
+        return None
 
     def has_labels(self, table: str, column: str) -> bool:
         return any((name, listed) == (table, column) for name, listed, _ in self.lists)
@@ -69,9 +91,13 @@ class Facts:
         return {(name, listed): labels for name, listed, labels in self.lists}[table, column]
 
     def to_json(self) -> dict[str, Any]:
-        """Write the document of the facts that a registered version stores; texts are named only
-        where there are some."""
-        return {
+        """Write the document of the facts that a registered version stores; texts and ranges are
+        named only where there are some."""
+        ranges = [
+            {"table": table, "column": column, "low": low, "high": high}
+            for table, column, low, high in self.ranges
+        ]
+        document = {
             "type": "facts",
             "v": 1,
             "multiplicities": [
@@ -86,6 +112,7 @@ class Facts:
             for name, listed in (("lists", self.lists), ("texts", self.texts))
             if listed or name == "lists"
         }
+        return document | ({"ranges": ranges} if ranges else {})
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Facts:
@@ -94,19 +121,22 @@ class Facts:
             return NO_FACTS
         if tree.get("type") != "facts" or tree.get("v") != 1:
             raise RefusedError("not stored facts of version 1", rule=PrivacyRule.PUBLIC_FACTS)
-        return cls(
+        lists, texts = (
             tuple(
-                (entry["table"], tuple(entry["key"]), int(entry["rows"]))
-                for entry in tree["multiplicities"]
-            ),
-            *(
-                tuple(
-                    (entry["table"], entry["column"], tuple(entry["labels"]))
-                    for entry in tree.get(name, ())
-                )
-                for name in ("lists", "texts")
-            ),
+                (entry["table"], entry["column"], tuple(entry["labels"]))
+                for entry in tree.get(name, ())
+            )
+            for name in ("lists", "texts")
         )
+        multiplicities = tuple(
+            (entry["table"], tuple(entry["key"]), int(entry["rows"]))
+            for entry in tree["multiplicities"]
+        )
+        ranges = tuple(
+            (entry["table"], entry["column"], int(entry["low"]), int(entry["high"]))
+            for entry in tree.get("ranges", ())
+        )
+        return cls(multiplicities, lists, texts, ranges)
 
     @cached_property
     def hash(self) -> str:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from dither.canonical import digest
+from dither.canonical import digest_plain
 from dither.stored import stored_items, stored_name
 
 
@@ -16,7 +16,7 @@ class Hashed:
     @cached_property
     def hash(self) -> str:
         """sha256 of the canonical JSON. `==` would confuse 1 and True; the hash does not."""
-        return digest(to_json(self))
+        return digest_plain(to_json(self))
 
 
 def to_json(node: Any) -> dict[str, Any]:

@@ -42,18 +42,21 @@ class Sensitivity:
                 raise ParameterError(
                     f"sensitivity {name} must be an exact integer or Fraction, got {quote(value)}"
                 )
-            if getattr(self, name) < 0:
+            if value < 0:
                 raise ParameterError(f"sensitivity {name} must not be negative, got {quote(value)}")
         before = None
-        while before != (bounds := (self.l0, self.l1, self.l2_squared, self.linf)):
+        bounds = (self.l0, self.l1, self.l2_squared, self.linf)
+        while before != bounds:
             before = bounds
             l0, l1, l2_squared, linf = bounds
-            object.__setattr__(self, "linf", min(linf, l1, isqrt(l2_squared), linf if l0 else 0))
-            object.__setattr__(
-                self, "l1", min(l1, l0 * linf, l2_squared)
-            )  # a change of an integer is at least 1
-            object.__setattr__(self, "l2_squared", min(l2_squared, l1 * linf))
-            object.__setattr__(self, "l0", min(l0, l1))
+            bounds = (
+                min(l0, l1),  # a change of an integer is at least 1
+                min(l1, l0 * linf, l2_squared),
+                min(l2_squared, l1 * linf),
+                min(linf, l1, isqrt(l2_squared)) if l0 else 0,
+            )
+        for name, bound in zip(("l0", "l1", "l2_squared", "linf"), bounds, strict=True):
+            object.__setattr__(self, name, bound)
 
     @classmethod
     def of(

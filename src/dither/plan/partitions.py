@@ -1,4 +1,4 @@
-"""Partitions: blocks of neighbouring cells that are split where the cells of a block differ.
+"""Partitions: blocks of neighbouring cells that are split where a noisy score says so.
 
 The cells of one count over one to three keys lie on a line, in a plane or in a space. A public tree
 halves every axis: its root is all cells, its leaves are single cells. A block is split by a noisy
@@ -33,37 +33,37 @@ SCORES = ("count", "deviation")
 _COUNTS = (Count, CountValues, CountUnits)
 
 
-class Block(NamedTuple):
+class CellBlock(NamedTuple):
     """Neighbouring cells: from `starts` up to, and without, `stops` along every axis.
 
-    `side` is the length of the block in the public tree, a power of two: at the end of an axis the
+    `length` is that of the block in the public tree, a power of two: at the end of an axis the
     block has fewer cells. `depth` is the number of splits above it.
     """
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
-    side: int
+    length: int
     depth: int
 
     @property
-    def cells(self) -> int:
+    def cell_count(self) -> int:
         """How many cells it has."""
         return prod(stop - start for start, stop in zip(self.starts, self.stops, strict=True))
 
 
-def find_whole_block(axes: tuple[int, ...]) -> Block:
+def find_whole_block(axes: tuple[int, ...]) -> CellBlock:
     """The block of all cells, the root of the tree."""
-    side = 1 << (max(axes) - 1).bit_length()
-    return Block((0,) * len(axes), axes, side, 0)
+    length = 1 << (max(axes) - 1).bit_length()
+    return CellBlock((0,) * len(axes), axes, length, 0)
 
 
-def split_block(block: Block, axes: tuple[int, ...]) -> tuple[Block, ...]:
-    """The blocks of half the side, in the order of their first cells; those without cells are left
-    out."""
-    half = block.side // 2
+def split_block(block: CellBlock, axes: tuple[int, ...]) -> tuple[CellBlock, ...]:
+    """The blocks of half the length, in the order of their first cells. Those without cells are
+    left out."""
+    half = block.length // 2
     corners = product(*((start, start + half) for start in block.starts))
     return tuple(
-        Block(
+        CellBlock(
             corner,
             tuple(min(start + half, size) for start, size in zip(corner, axes, strict=True)),
             half,
@@ -74,7 +74,7 @@ def split_block(block: Block, axes: tuple[int, ...]) -> tuple[Block, ...]:
     )
 
 
-def take_block(cells: NDArray[Any], block: Block) -> NDArray[Any]:
+def take_block(cells: NDArray[Any], block: CellBlock) -> NDArray[Any]:
     """The numbers of a block's cells."""
     slices = map(slice, block.starts, block.stops)
     return cells[tuple(slices)].ravel()
@@ -83,7 +83,7 @@ def take_block(cells: NDArray[Any], block: Block) -> NDArray[Any]:
 def score_block(numbers: NDArray[Any], score: str) -> int:
     """The exact score of a block: its sum, or the least of sum |x - m| over all m.
 
-    The least is reached where m is a middle number.
+    That least is reached where m is the median.
     """
     if score == "count":
         return add_up(numbers)
@@ -98,7 +98,7 @@ def add_up(numbers: NDArray[Any]) -> int:
 
 
 def check_partition(query: Partition, rows: Analysed) -> None:
-    """Refuse a partition without a proof: of sums, of open keys, of too many axes."""
+    """Refuse a partition that has no proof: one of sums, with open keys, or with too many axes."""
     check_partition_request(query)
     if not isinstance(find_aggregate(query.cells), _COUNTS):
         raise RefusedError(
@@ -122,7 +122,8 @@ def check_partition_request(query: Partition) -> None:
     is_threshold = type(query.threshold) is int and 0 <= query.threshold <= MOST_THRESHOLD
     if not is_share or not is_threshold:
         raise RefusedError(
-            "a partition takes tree_share between 0 and 1 and an integer threshold from 0",
+            f"a partition takes tree_share between 0 and 1, and a threshold from 0 to "
+            f"{MOST_THRESHOLD:,}",
             rule=PrivacyRule.PARAMETER_RANGES,
         )
 

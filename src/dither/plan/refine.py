@@ -36,7 +36,7 @@ def refine_domain(expression: Expression, columns: Columns, means: Means) -> Dom
     4
     """
     plain = domain_of(expression, columns)
-    if not isinstance(expression, Call) or plain.kind != "number":
+    if plain.kind != "number" or not _has_refined_call(expression, means):
         return plain
     try:
         closer = _refine(expression, columns, means)
@@ -47,6 +47,15 @@ def refine_domain(expression: Expression, columns: Columns, means: Means) -> Dom
     if closer.step != plain.step or low > high:
         return plain
     return replace(plain, low=low, high=high)
+
+
+def _has_refined_call(expression: Expression, means: Means) -> bool:
+    """Whether an expression holds a call that `_refine` knows more of than the function table."""
+    if not isinstance(expression, Call):
+        return False
+    if expression.function in ("case", "if") or (expression.function == "divide" and means):
+        return True
+    return any(_has_refined_call(argument, means) for argument in expression.arguments)
 
 
 def _refine(expression: Expression, columns: Columns, means: Means) -> Domain:

@@ -25,7 +25,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import Analysed
 from dither.plan.domain import is_stored
-from dither.plan.keys import bounds_in, key_domains_in, open_keys_in
+from dither.plan.keys import bounds_in, key_domains_in
 from dither.plan.norms import Sensitivity
 from dither.plan.stability.owned import ROWS, Loose, Owned
 from dither.rules import PrivacyRule
@@ -43,6 +43,14 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """The cells that a query has, and how far the rows of one unit reach in them."""
+
+    cells: int
+    reach: Reach
+
+
+@dataclass(frozen=True)
 class Box:
     """The sum over all cells of max_i(|change of number i| / side i) is at most `rows`, for all
     neighbours."""
@@ -51,17 +59,25 @@ class Box:
     rows: int
 
 
-def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sensitivity:
+def find_touched(query: Query, rows: Analysed) -> Touched:
+    """Count the cells of a query, and bound how far the rows of one unit reach in them."""
+    cells = _count_cells(query, rows)
+    return Touched(cells, _find_reach(rows, query.keys, cells))
+
+
+def sensitivity_in(
+    query: Cells, rows: Analysed, neighbours: Neighbours, touched: Touched | None = None
+) -> Sensitivity:
     """Bound how far one unit moves all cells of a query, in each norm.
 
-    The bounds hold for all neighbours of the registered tables.
+    The bounds hold for all neighbours of the registered tables. `touched` is that of the query,
+    where the caller has it.
     """
     if not query.columns:
         raise RefusedError("a query without aggregates", rule=PrivacyRule.NO_RULE)
-    cells = _count_cells(query, rows)
-    reach = _find_reach(rows, query.keys, cells)
+    touched = touched or find_touched(query, rows)
     moves = [
-        _bound_change(aggregate, rows, reach, cells, neighbours, query.keys)
+        _bound_change(aggregate, rows, touched, neighbours, query.keys)
         for aggregate in query.columns
     ]
     return Sensitivity(
@@ -72,10 +88,12 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
     )
 
 
-def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
+def box_in(
+    query: Cells, rows: Analysed, neighbours: Neighbours, touched: Touched | None = None
+) -> Box:
     """Bound how far one unit moves the numbers of all cells together, in boxes of what one row
     adds."""
-    reach = _find_reach(rows, query.keys, _count_cells(query, rows))
+    reach = (touched or find_touched(query, rows)).reach
     most = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
     sides = tuple(
         max(1, *map(abs, _bound_row_change(aggregate, rows))) for aggregate in query.columns
@@ -83,33 +101,34 @@ def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
     return Box(sides, 2 * most if neighbours == "replace" else most)
 
 
-def unit_box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
+def unit_box_in(
+    query: Cells, rows: Analysed, neighbours: Neighbours, touched: Touched | None = None
+) -> Box:
     """The same in boxes of what one unit moves in one cell: as many as it has cells.
 
     A replaced unit leaves its cells and joins others: twice as many boxes. Or it changes what it
     adds to a cell, from anything between the least and the largest to any other such number: one
     box of that width in each cell. The one that is smaller for every number is taken.
     """
-    cells = _count_cells(query, rows)
-    reach = _find_reach(rows, query.keys, cells)
+    within = touched or find_touched(query, rows)
 
     def bound_sides(neighbours: Neighbours) -> tuple[int, ...]:
         moves = [
-            _bound_change(aggregate, rows, reach, cells, neighbours, query.keys)
+            _bound_change(aggregate, rows, within, neighbours, query.keys)
             for aggregate in query.columns
         ]
         return tuple(max(1, move.linf) for move in moves)
 
     sides = bound_sides("add_remove")
-    touched = max(1, reach.cells)
+    cells = max(1, within.reach.cells)
     if neighbours != "replace":
-        return Box(sides, touched)
+        return Box(sides, cells)
     widths = bound_sides("replace")
-    changed = min(2 * touched, max(1, cells))
+    changed = min(2 * cells, max(1, within.cells))
     is_narrower = all(
-        width * changed <= 2 * touched * length for width, length in zip(widths, sides, strict=True)
+        width * changed <= 2 * cells * length for width, length in zip(widths, sides, strict=True)
     )
-    return Box(widths, changed) if is_narrower else Box(sides, 2 * touched)
+    return Box(widths, changed) if is_narrower else Box(sides, 2 * cells)
 
 
 def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
@@ -123,7 +142,9 @@ def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, in
     return _bound_row(aggregate, analysed)
 
 
-def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
+def touched_in(
+    query: Query, rows: Analysed, neighbours: Neighbours, touched: Touched | None = None
+) -> Reach:
     """Bound how far the rows of one unit reach in a query that is answered cell by cell.
 
     That is quantiles and key selection. As `sensitivity_in`, under replace: a unit leaves its cells
@@ -134,20 +155,24 @@ def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
         raise RefusedError(
             "keys are selected by their owners: these rows have none", rule=PrivacyRule.LOST_OWNER
         )
-    cells = _count_cells(query, rows)
-    reach = _find_reach(rows, query.keys, cells)
+    within = touched or find_touched(query, rows)
+    reach = within.reach
     # a join with an empty public table has no rows at all, and is answered like any other
     reach = Reach(max(1, reach.rows), max(1, reach.cells), max(1, reach.rows_per_cell))
     if neighbours != "replace":
         return reach
     twice = 1 if isinstance(rows.node, Owned) else 2
-    return Reach(2 * reach.rows, min(2 * reach.cells, max(1, cells)), twice * reach.rows_per_cell)
+    return Reach(
+        2 * reach.rows, min(2 * reach.cells, max(1, within.cells)), twice * reach.rows_per_cell
+    )
 
 
 def _count_cells(query: Query, analysed: Analysed) -> int:
     """The number of cells; without a list of keys there is no bound, and none is used."""
-    cells = prod(domain.codes for domain in key_domains_in(query.keys, analysed.columns))
-    return MAX_SUM if open_keys_in(query.keys, analysed.columns) else cells
+    domains = key_domains_in(query.keys, analysed.columns)
+    if len(domains) < len(query.keys):
+        return MAX_SUM
+    return prod(domain.codes for domain in domains)
 
 
 def _find_reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
@@ -162,12 +187,13 @@ def _find_reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
 def _bound_change(
     aggregate: Aggregate,
     analysed: Analysed,
-    reach: Reach,
-    cells: int,
+    within: Touched,
     neighbours: Neighbours,
     keys: tuple[str, ...],
 ) -> Sensitivity:
     """Bound how far one unit moves all cells of one aggregate, in each norm."""
+    reach = within.reach
+    cells = within.cells
     low, high = _bound_contribution(aggregate, analysed, reach)
     most = _bound_sum(aggregate, analysed, keys)
     low = max(low, -most)

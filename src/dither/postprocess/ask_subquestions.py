@@ -116,7 +116,8 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
         table.name.lower(): frozenset(column.name.lower() for column in table.columns)
         for table in catalog.tables
     }
-    split = split_question(dialect.sql, tables)
+    public_tables = {table.name.lower() for table in catalog.tables if table.kind == "public"}
+    split = split_question(dialect.sql, tables, public_tables)
     if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:
@@ -146,7 +147,7 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
 def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
     """Whether the options of a dialect state what no part would know of."""
     has_options = dialect.delta is not None or dialect.public_groups
-    return has_options or bool(dialect.intervals) or dialect.rewritten
+    return has_options or bool(dialect.intervals) or bool(dialect.reports) or dialect.rewritten
 
 
 def _combine(

@@ -66,10 +66,35 @@ def read_with(query: exp.Expr, names: Names) -> Names:
         raise CannotSplit
     query.set("with_", None)
     for cte in clause.expressions:
-        if cte.args["alias"].args.get("columns"):
-            raise CannotSplit
+        _name_columns(cte)
         names = {**names, cte.alias.lower(): Subquery(cte.this, names)}
     return names
+
+
+def _name_columns(cte: exp.Expr) -> None:
+    """Give the outputs of a definition the names that `WITH t (a, b)` lists, in place.
+
+    Raises CannotSplit unless there is one name for each output.
+    """
+    alias = cte.args["alias"]
+    columns = alias.args.get("columns")
+    if not columns:
+        return
+    body = unwrap(cte.this)
+    is_listed = isinstance(body, exp.Select) and len(columns) == len(body.expressions)
+    if not is_listed:
+        raise CannotSplit
+    if any(isinstance(strip_alias(output), (exp.Star, exp.Columns)) for output in body.expressions):
+        raise CannotSplit
+    taken = {output.alias.lower() for output in body.expressions if output.alias}
+    if taken and body.args.get("group") is not None:
+        raise CannotSplit  # an alias may be a key, under its own name
+    outputs = [
+        exp.alias_(strip_alias(output).copy(), column.name, quoted=column.args.get("quoted"))
+        for output, column in zip(body.expressions, columns, strict=True)
+    ]
+    body.set("expressions", outputs)
+    alias.set("columns", None)
 
 
 def unwrap(query: exp.Expr) -> exp.Expr:

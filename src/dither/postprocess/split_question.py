@@ -19,6 +19,7 @@ from sqlglot import exp
 from dither.errors import QueryError
 from dither.postprocess.allowed_functions import is_allowed
 from dither.postprocess.modes import rewrite_mode
+from dither.postprocess.named_windows import write_named_windows
 from dither.postprocess.query_tree import (
     CannotSplit,
     Names,
@@ -44,6 +45,7 @@ from dither.postprocess.query_tree import (
 from dither.postprocess.subquestion_columns import SubQuestionColumns
 from dither.sql.parse import parse
 from dither.sql.per_unit import contains_aggregate, is_aggregate
+from dither.sql.rewrites.unnest_lists import write_lists
 
 NO_TABLES: Mapping[str, Collection[str]] = {}
 MOST_PARTS = 16
@@ -92,7 +94,9 @@ class SplitQuestion:
 
 
 def split_question(
-    sql: str, tables: Mapping[str, Collection[str]] = NO_TABLES
+    sql: str,
+    tables: Mapping[str, Collection[str]] = NO_TABLES,
+    public_tables: Collection[str] = (),
 ) -> SplitQuestion | None:
     """Split a question into parts that are asked of the data and a statement over their answers.
 
@@ -100,6 +104,7 @@ def split_question(
     answers, the statement would still read data, or it calls a function that is unknown or may turn
     a small answer into a large one, such as REPEAT. `tables` are the columns of each table of the
     catalog, in small letters: an output that is named like one of them does not take its place.
+    A subquery over `public_tables` alone in a condition on rows stays where it is.
 
     >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
     >>> [subquestion.sql for subquestion in split.subquestions]
@@ -109,9 +114,10 @@ def split_question(
     """
     if has_parameters(sql):
         return None
-    splitter = _Splitter(tables)
+    splitter = _Splitter(tables, public_tables)
     try:
-        statement = splitter.rewrite(rewrite_mode(parse(sql).copy()), {})
+        question = write_named_windows(rewrite_mode(write_lists(parse(sql).copy())))
+        statement = splitter.rewrite(question, {})
     except (CannotSplit, QueryError):
         return None
     reads_data = not all(map(is_released, statement.find_all(exp.Table)))
@@ -137,10 +143,13 @@ def write_scalars(subquestion: SubQuestion, numbers: Mapping[str, str]) -> str:
 class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
-    def __init__(self, table_columns: Mapping[str, Collection[str]]) -> None:
+    def __init__(
+        self, table_columns: Mapping[str, Collection[str]], public_tables: Collection[str]
+    ) -> None:
         self.subquestions: list[SubQuestion] = []
         self.is_over_answers = False
         self._table_columns = table_columns
+        self._public_tables = frozenset(public_tables)
         self._catalog_columns = {name for names in table_columns.values() for name in names}
         self._keys: dict[str, set[str]] = {}
         self._selects = 0
@@ -165,7 +174,8 @@ class _Splitter:
             raise CannotSplit
         sources = list_sources(query)
         answers = [find_answer(source, names) for source in sources]
-        if sources and all(answers):
+        is_computed = not sources and bool(list_subqueries(query))
+        if is_computed or (sources and all(answers)):
             return self._read_answers(query, answers, names)
         if not sources or any(answers):
             raise CannotSplit
@@ -299,7 +309,7 @@ class _Splitter:
                     and not body.args.get("group")
                     and contains_aggregate(body.expressions[0])
                 )
-                if not is_number:
+                if not is_number or self._is_public(body):
                     continue
                 if self._uses_outer_row(body):
                     raise CannotSplit
@@ -309,6 +319,11 @@ class _Splitter:
                 self.is_over_answers = True
                 subquery.replace(exp.Parameter(this=exp.Var(this=scalar.name)))
         return scalars
+
+    def _is_public(self, body: exp.Expr) -> bool:
+        """Whether a subquery reads public tables alone."""
+        tables = {table.name.lower() for table in body.find_all(exp.Table)}
+        return bool(tables) and tables <= self._public_tables
 
     def _uses_outer_row(self, body: exp.Expr) -> bool:
         """Whether a subquery names a column that the catalog has, and none of its own tables."""

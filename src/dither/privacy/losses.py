@@ -315,9 +315,7 @@ class SampledWithoutReplacement(WrappingLoss):
         """Refuse a sample that is larger than the population."""
         super().__post_init__()
         if self.sample_size > self.population_size:
-            raise ParameterError(
-                f"sample_size {self.sample_size} exceeds population_size {self.population_size}"
-            )
+            raise ParameterError(f"sample_size exceeds population_size {self.population_size}")
 
 
 @stored(loss="loss", count="count")
@@ -366,11 +364,7 @@ class Parallel(WrappingLoss):
 
 
 def compose(*losses: Loss) -> Composed:
-    """All of `losses` on the same data, flattened.
-
-    >>> compose(Pure(1), Pure(1) + Pure(2)).losses
-    (Pure(epsilon=1, ...), Pure(epsilon=1, ...), Pure(epsilon=2, ...))
-    """
+    """All of `losses` on the same data, flattened: (a + b) beside c is three losses."""
     return Composed(losses)
 
 
@@ -379,8 +373,7 @@ def compose(*losses: Loss) -> Composed:
 class GaussianSum(Loss):
     """*Continuous* Gaussian noise on a sum of vectors, one per unit, of norm at most `clip_norm`.
 
-    Its sensitivity is clip_norm under add_remove and 2 clip_norm under replace. Sampling needs the
-    norm itself, hence the type of its own (docs/proofs/composition.md, section 7).
+    Its sensitivity is twice clip_norm under replace (docs/proofs/composition.md, section 7).
     """
 
     type = "gaussian_sum"
@@ -403,6 +396,4 @@ class Shuffled(Loss):
         """Refuse neighbours other than replace: the public number of users stays the same."""
         super().__post_init__()
         if self.neighbours != "replace":
-            raise ParameterError(
-                "shuffling has a public number of users: its theorem holds for neighbours='replace'"
-            )
+            raise ParameterError("shuffling is proved for neighbours='replace' only")

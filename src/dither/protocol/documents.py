@@ -75,8 +75,17 @@ class QueryDocument:
     query: Query
 
 
+@stored("rows", plan="plan")
+@dataclass(frozen=True)
+class RowsDocument:
+    """The rows that a job reads, by themselves."""
+
+    plan: Plan
+
+
 _NODES = (
     QueryDocument,
+    RowsDocument,
     Named,
     *(
         node
@@ -117,6 +126,17 @@ def write_request(request: Request) -> RequestDocument:
         price=PriceDocument(**{request.price.name: fraction_text(request.price.value)}),
         pot=request.pot,
     )
+
+
+def write_rows(plan: Plan) -> dict[str, Any]:
+    """The document of the rows that a job reads."""
+    document: dict[str, Any] = wire.write(RowsDocument(plan))
+    return document
+
+
+def read_rows(document: Mapping[str, Any]) -> Plan:
+    """The rows of a document; ParameterError where it describes none."""
+    return wire.read(document, RowsDocument, _NODES).plan
 
 
 def write_price(price: Price | None) -> PriceDocument | None:

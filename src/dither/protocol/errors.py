@@ -6,6 +6,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from dither.canonical import dumps
 from dither.errors import DitherError
 
 
@@ -34,8 +35,19 @@ class FaultError(DitherError):
         super().__init__(self.TEXT)
 
 
-def report_fault(error: Exception) -> None:
-    """Kind and line of a fault on standard error; no message, which may quote a row."""
+def report_fault(error: Exception, request_id: str | None = None) -> None:
+    """Log a fault on standard error as a line of JSON: its kind, where, and the request's id.
+
+    No message, which may quote a row, and no time: how long after a request it failed may depend on
+    rows. Who collects the lines notes when they came.
+    """
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    line = f"fault: {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
+    line = {
+        "event": "fault",
+        "kind": type(error).__name__,
+        "file": Path(frame.filename).name,
+        "line": frame.lineno,
+    }
+    if request_id is not None:
+        line["request"] = request_id
+    print(dumps(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -27,6 +27,17 @@ from dither.protocol.act_messages import (
     StrictModel,
     SubmitAct,
 )
+from dither.protocol.job_messages import JobDone, RunJob
+from dither.protocol.page_messages import (
+    DatasetStatus,
+    GrantList,
+    ListQuestions,
+    QuestionList,
+    ReadGrants,
+    ReadStatus,
+    RemoveQuestion,
+    SaveQuestion,
+)
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -222,6 +233,7 @@ CalledAct = Annotated[
     | PriceRequest
     | ReleaseRequest
     | ReadStored
+    | RunJob
     | RehearseRequest
     | ReadBudget
     | ReadHistory
@@ -230,6 +242,11 @@ CalledAct = Annotated[
     | ReadHead
     | SubmitAct
     | ReadAccessLog
+    | ReadStatus
+    | SaveQuestion
+    | ListQuestions
+    | RemoveQuestion
+    | ReadGrants
     | LogIn
     | LogOut
     | BeginSignOn
@@ -372,6 +389,7 @@ Outcome = Annotated[
     | PotView
     | PricedRequest
     | ReleasedAnswer
+    | JobDone
     | VisiblePots
     | HistoryPage
     | ReleasedValues
@@ -379,6 +397,9 @@ Outcome = Annotated[
     | LimitHead
     | ActDone
     | AccessPage
+    | DatasetStatus
+    | QuestionList
+    | GrantList
     | SessionOpened
     | SignOnBegun
     | LoggedOut,

@@ -7,8 +7,11 @@ here, so that an answer about other facts than the preview's is never bought.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+from pydantic import ValidationError
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
@@ -21,7 +24,8 @@ from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
-from dither.protocol import documents, messages
+from dither.protocol import documents, messages, page_messages
+from dither.protocol.job_messages import FitTerms, JobDone, RunJob, SynthesizeTerms
 from dither.question.recipe import Recipe
 from dither.remote.certificates import check_certificate
 from dither.remote.transport import Transport
@@ -136,10 +140,23 @@ class RemoteCurator:
         """Refuse: the steps of a lease are not sent one by one."""
         raise _refuse_lease()
 
+    def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
+        """Send a named algorithm as one job, and return the text of what it made."""
+        job = RunJob(
+            pot=pot,
+            terms=_write_terms(name, terms),
+            idempotency_key=self._make_release_key(),
+        )
+        return self._transport.call(job, JobDone).document
+
     def list_pots(self) -> tuple[Pot, ...]:
         """The pots that the asker may see."""
         budget = self._transport.call(messages.ReadBudget(), messages.VisiblePots)
         return tuple(map(documents.read_pot, budget.pots))
+
+    def read_status(self) -> page_messages.DatasetStatus:
+        """Who the asker is now, and since when budgets are suspended."""
+        return self._transport.call(page_messages.ReadStatus(), page_messages.DatasetStatus)
 
     def read_history(self, pot: str) -> History:
         """The releases that a pot paid for, all pages."""
@@ -218,6 +235,18 @@ def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
 def _refuse_lease() -> ParameterError:
     return ParameterError(
         "a served dataset opens no leases: their steps would show when each was measured. Send "
-        "steps that are fixed as one job, con.run_job([...]), or run the algorithm where the "
-        "dataset is, with dither.connect(CATALOG)"
+        "steps that are fixed as one job, con.run_job([...]), use con.synthesize or fit_table, or "
+        "run the algorithm where the dataset is, with dither.connect(CATALOG)"
     )
+
+
+def _write_terms(name: str, terms: Mapping[str, Any]) -> SynthesizeTerms | FitTerms:
+    """The terms of an algorithm as a message; ParameterError where they do not fit in one."""
+    try:
+        if name == "synthesize":
+            return SynthesizeTerms(**terms)
+        return FitTerms(**{**terms, "rows": documents.write_rows(terms["rows"])})
+    except ValidationError:
+        raise ParameterError(
+            "names of columns, labels and parameters are too long or too many for one message"
+        ) from None

@@ -21,10 +21,11 @@ from dither.sql.moments import (
     read_correlation,
     read_skewness,
 )
-from dither.sql.per_unit import is_aggregate, walk
+from dither.sql.per_unit import is_aggregate
 from dither.sql.question import AtomMeasure, QuestionDraft, check_owned
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Field
+from dither.sql.tree_nodes import list_own_nodes
 
 MINIMUM = Fraction(1, 100)
 MAXIMUM = Fraction(99, 100)
@@ -44,7 +45,9 @@ def read_aggregate(node: exp.Expr, question: QuestionDraft) -> Formula:
         call = call.this
         if scope.domain(filter_condition, node).kind != "boolean":
             raise context.error("FILTER (WHERE ...) needs a condition", node)
-    inner_nodes = (inner for inner in walk(call) if inner is not call and inner is not call.this)
+    inner_nodes = (
+        inner for inner in list_own_nodes(call) if inner is not call and inner is not call.this
+    )
     if any(is_aggregate(inner) for inner in inner_nodes):
         raise make_refusal("nested aggregate", context, node)
     if (
@@ -66,11 +69,15 @@ def note_counts(nodes: list[exp.Expr], question: QuestionDraft) -> None:
     Sums of the same values are then made from centred sums.
     """
     for node in nodes:
-        for descendant in walk(node):
+        for descendant in list_own_nodes(node):
             if not isinstance(descendant, _COUNTING):
                 # before its descendants are walked: walking those of every node is quadratic
                 continue
-            if any(is_aggregate(inner) for inner in walk(descendant) if inner is not descendant):
+            if any(
+                is_aggregate(inner)
+                for inner in list_own_nodes(descendant)
+                if inner is not descendant
+            ):
                 continue
             filter_condition = None
             if isinstance(descendant.parent, exp.Filter):

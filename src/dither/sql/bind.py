@@ -42,6 +42,7 @@ from dither.sql.rows import Names, add_names, bind_from, check_clauses
 from dither.sql.scope import Context, Scope
 from dither.sql.shape import check_shape
 from dither.sql.tables import check_private, check_tables
+from dither.sql.tree_nodes import list_nodes
 
 MAX_COLUMNS = 50
 
@@ -111,9 +112,10 @@ class _ReadQuestion:
 def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
     """Rewrite, check and read a parsed question, and build the queries that it needs."""
     query = rewrite(query, context.catalog)
-    check_tables(query, context)
-    check_functions(query, context)
-    check_shape(query, context)
+    nodes = list_nodes(query)
+    check_tables(nodes, context)
+    check_functions(nodes, context)
+    check_shape(nodes, context)
     question = _read_query(query, context, {}, max_groups)
     built = make_queries(question.draft, question.sets, context)
     having = [*question.having, *_require_public_keys(question.draft, built)]

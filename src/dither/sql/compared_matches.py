@@ -16,6 +16,7 @@ from sqlglot import exp
 from dither.plan.algebra import (
     Call,
     Column,
+    Count,
     Expression,
     Filter,
     Holds,
@@ -27,7 +28,9 @@ from dither.plan.algebra import (
     Plan,
     Project,
 )
-from dither.sql.constants import truth
+from dither.rules import PrivacyRule
+from dither.sql.constants import number, truth
+from dither.sql.join_texts import align_texts
 from dither.sql.joins import add_columns
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
@@ -41,6 +44,7 @@ COMPARISONS: dict[type[exp.Expr], str] = {
 }
 _MIRRORED = {"ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ORDERED = ("number", "date", "timestamp", "boolean")
+_NAMED = ("category", "id")
 Pair = tuple[Field, Field]
 
 
@@ -74,9 +78,18 @@ def join_compared(
     """The outer rows for which an inner row of the same keys compares so, those for which none
     does, or all of them with a truth value."""
     scope = Scope(context, inner)
-    is_ordered = comparison.inner.of is not None and (
-        scope.domain(comparison.inner.of, node).kind in _ORDERED
-    )
+    domain = None if comparison.inner.of is None else scope.domain(comparison.inner.of, node)
+    kind_compared = "" if domain is None else domain.kind
+    is_named = domain is not None and (kind_compared in _NAMED or domain.undeclared)
+    if comparison.function == "ne" and is_named and comparison.outer.marker is None:
+        return _join_different(outer, inner, pairs, comparison, node, context, use)
+    is_ordered = kind_compared in _ORDERED
+    if kind_compared in ("text", "category"):
+        raise context.error(
+            f"EXISTS compares numbers, days and times, and labels by <>: {comparison.inner.name} "
+            f"is a {kind_compared} {PrivacyRule.NO_RULE.label}",
+            node,
+        )
     if not is_ordered or comparison.outer.of is None or comparison.outer.marker is not None:
         raise make_refusal("correlation", context, node)
     outer, outer_names = add_columns(
@@ -113,3 +126,45 @@ def _write_match(function: str, least: str, largest: str, tested: Expression) ->
         return Call("or", tuple(Call("ne", (Column(end), tested)) for end in (least, largest)))
     end = largest if function in ("gt", "ge") else least
     return Call(function, (Column(end), tested))
+
+
+def _join_different(
+    outer: Relation,
+    inner: Relation,
+    pairs: Sequence[Pair],
+    comparison: Comparison,
+    node: exp.Expr,
+    context: Context,
+    use: Literal["only", "not", "value"],
+) -> tuple[Relation, Expression]:
+    """As `join_compared`, for `<>` of labels or ids, which have no order.
+
+    Some inner value differs from the outer one exactly where more inner rows have a value than
+    have this one. Both numbers are counted for each owner and key, and meet an outer row once.
+    """
+    if comparison.outer.of is None or comparison.inner.marker is not None:
+        raise make_refusal("correlation", context, node)
+    both = [*pairs, (comparison.outer, comparison.inner)]
+    both = align_texts(both, Scope(context, outer), Scope(context, inner))
+    outer, outer_names = add_columns(outer, [field for field, _ in both], context)
+    inner, inner_names = add_columns(inner, [field for _, field in both], context)
+    taken = {name.lower() for name in context.analyse(outer.plan, node).columns}
+    present = Filter(inner.plan, Holds(Call("is_not_null", (Column(inner_names[-1]),))))
+    joined: Plan = outer.plan
+    counts: list[Expression] = []
+    for names in (inner_names[:-1], inner_names):
+        keys = [fresh_name(f"in_{name}", taken) for name in names]
+        columns = [Named(key, Column(name)) for key, name in zip(keys, names, strict=True)]
+        count = fresh_name("matches", taken)
+        rows: Plan = Project(present, tuple(columns)) if columns else present
+        counted = PerUnit(rows, tuple(keys), (Named(count, Count()),))
+        joined = Join(joined, counted, tuple(zip(outer_names, keys, strict=False)), "left")
+        counts.append(Call("coalesce", (Column(count), number(0))))
+    context.analyse(joined, node)
+    has_value = Call("is_not_null", (Column(outer_names[-1]),))
+    is_match = Call("and", (has_value, Call("gt", tuple(counts))))
+    if use != "value":
+        kept = is_match if use == "only" else Call("not", (is_match,))
+        joined = Filter(joined, Holds(kept))
+        context.analyse(joined, node)
+    return replace(outer, plan=joined), is_match

@@ -1,9 +1,10 @@
-"""strftime of days: a text for each year, month or day, as a choice between listed labels."""
+"""strftime: a text for each year, month, day, hour or minute, as a choice between listed labels."""
 
 from __future__ import annotations
 
 import re
 from datetime import date
+from itertools import product
 
 from sqlglot import exp
 
@@ -20,14 +21,15 @@ _MOST_BRANCHES = 40
 _LONGEST_FORMAT = 40
 _FIRST_YEAR = 1000
 _LEAP_YEAR = 2024
-_FORMAT = re.compile(r"(?:%[Ymd%]|[^%])+")
+_FORMAT = re.compile(r"(?:%[YmdHM%]|[^%])+")
+_MINUTES = 24 * 60
 
 
 def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
     """Resolve `strftime(day, '%Y-%m')`: one label for each month that the bounds of the day allow.
 
-    The format is made of %Y, %m, %d and plain letters; QueryError for others, or for too many
-    labels.
+    The format is made of %Y, %m, %d, of times also %H and %M, and plain letters; QueryError for
+    others, or for too many labels.
     """
     source = node.this
     written = node.args.get("format")
@@ -38,17 +40,21 @@ def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
     is_read = len(pattern) <= _LONGEST_FORMAT and _FORMAT.fullmatch(pattern)
     if not isinstance(source, exp.Expr) or not is_read:
         raise scope.context.error(
-            "strftime takes a day and a constant format of %Y, %m and %d: for others GROUP BY "
-            f"date_trunc or EXTRACT {PrivacyRule.LISTED_FUNCTIONS.label}",
+            "strftime takes a day or a time and a constant format of %Y, %m, %d, %H and %M: for "
+            f"others GROUP BY date_trunc or EXTRACT {PrivacyRule.LISTED_FUNCTIONS.label}",
             node,
         )
     day = resolve_expression(source, scope)
-    if scope.domain(day, node).kind == "timestamp":
+    time = day
+    is_time = scope.domain(day, node).kind == "timestamp"
+    if is_time:
         day = apply_function("date_of", (day,), node, scope)
     domain = scope.domain(day, node)
     if domain.kind != "date":
         raise scope.context.error(f"strftime needs a date, not a {domain.kind}", node)
-    parts = tuple(part for part in "Ymd" if f"%{part}" in pattern.replace("%%", ""))
+    parts = tuple(part for part in "YmdHM" if f"%{part}" in pattern.replace("%%", ""))
+    if not is_time and {"H", "M"} & set(parts):
+        raise scope.context.error("%H and %M are of a time, and this is a day", node)
     labels = _list_labels(domain, pattern, parts)
     if labels is None:
         raise scope.context.error(
@@ -57,7 +63,7 @@ def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
             f"{PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
-    return _choose_label(_number_parts(day, parts), labels)
+    return _choose_label(_number_parts(day, time, parts), labels)
 
 
 def _list_labels(domain: Domain, pattern: str, parts: tuple[str, ...]) -> dict[int, str] | None:
@@ -68,22 +74,34 @@ def _list_labels(domain: Domain, pattern: str, parts: tuple[str, ...]) -> dict[i
     years = range(first.year, last.year + 1) if "Y" in parts else range(1)
     months = range(1, 13) if "m" in parts else range(1)
     days = range(1, 32) if "d" in parts else range(1)
-    is_long = len(years) * len(months) * len(days) > 10 * MOST_LABELS
-    if is_long or ("Y" in parts and first.year < _FIRST_YEAR):
+    hours = range(24) if "H" in parts else range(1)
+    minutes = range(60) if "M" in parts else range(1)
+    size = len(years) * len(months) * len(days) * len(hours) * len(minutes)
+    has_time = bool({"H", "M"} & set(parts))
+    if size > 10 * MOST_LABELS or ("Y" in parts and first.year < _FIRST_YEAR):
         return None
     labels: dict[int, str] = {}
-    for year in years:
-        for month in months:
-            for day in days:
-                if not _is_within(year, month, day, first, last, parts):
-                    continue
-                labels[(year * 13 + month) * 32 + day] = _write_label(pattern, year, month, day)
+    for year, month, day, hour, minute in product(years, months, days, hours, minutes):
+        if not _is_within(year, month, day, first, last, parts):
+            continue
+        code = (year * 13 + month) * 32 + day
+        if has_time:
+            code = code * _MINUTES + hour * 60 + minute
+        labels[code] = _write_label(pattern, year, month, day, hour, minute)
     return labels if len(labels) <= MOST_LABELS else None
 
 
-def _write_label(pattern: str, year: int, month: int, day: int) -> str:
-    texts = {"%Y": f"{year:04}", "%m": f"{month:02}", "%d": f"{day:02}", "%%": "%"}
-    return re.sub(r"%[Ymd%]", lambda part: texts[part.group()], pattern)
+def _write_label(pattern: str, year: int, month: int, day: int, hour: int, minute: int) -> str:
+    """Write the text of a day or time in a format."""
+    texts = {
+        "%Y": f"{year:04}",
+        "%m": f"{month:02}",
+        "%d": f"{day:02}",
+        "%H": f"{hour:02}",
+        "%M": f"{minute:02}",
+        "%%": "%",
+    }
+    return re.sub(r"%[YmdHM%]", lambda part: texts[part.group()], pattern)
 
 
 def _is_within(
@@ -103,13 +121,25 @@ def _is_within(
     return (first.year, first.month) <= (year, month) <= (last.year, last.month)
 
 
-def _number_parts(day: Expression, parts: tuple[str, ...]) -> Expression:
-    """Compute one number for the parts of a day: (year * 13 + month) * 32 + day, 0 if left out."""
+def _number_parts(day: Expression, time: Expression, parts: tuple[str, ...]) -> Expression:
+    """Compute one number for the parts of a day: (year * 13 + month) * 32 + day, 0 if left out.
+
+    With an hour or a minute it is that times the minutes of a day, plus those that have passed.
+    """
     terms: list[Expression] = [number(0)]
     for part, function, weight in (("Y", "year", 13 * 32), ("m", "month", 32), ("d", "day", 1)):
         if part in parts:
             terms.append(Call("multiply", (Call(function, (day,)), number(weight))))
-    return Call("add", tuple(terms))
+    passed = [
+        Call("multiply", (Call(function, (time,)), number(weight)))
+        for part, function, weight in (("H", "hour", 60), ("M", "minute", 1))
+        if part in parts
+    ]
+    if not passed:
+        return Call("add", tuple(terms))
+    if len(terms) == 1:
+        return Call("add", (number(0), *passed))
+    return Call("add", (Call("multiply", (Call("add", tuple(terms)), number(_MINUTES))), *passed))
 
 
 def _choose_label(code: Expression, labels: dict[int, str]) -> Expression:

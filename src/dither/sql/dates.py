@@ -17,6 +17,8 @@ from dither.sql.refusals.refuse import make_refusal
 from dither.sql.resolve import apply_function, refuse_node, resolve_call, resolve_expression
 from dither.sql.scope import Scope
 
+_TIME_UNITS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+
 
 def resolve_sum(node: exp.Expr, scope: Scope) -> Expression:
     """Resolve a + b + c: numbers, or a date and days."""
@@ -144,9 +146,11 @@ def resolve_date_trunc(node: exp.Expr, scope: Scope) -> Expression:
 def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
     """Resolve date_diff: days and whole weeks between two days.
 
-    For months, quarters and years it counts how many of their borders lie between.
+    For hours, months and other units it counts how many of their borders lie between.
     """
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
+    if unit in _TIME_UNITS:
+        return _count_borders(node, _TIME_UNITS[unit], scope)
     days = []
     for source in (node.expression, node.this):
         value = resolve_expression(source, scope)
@@ -183,6 +187,33 @@ def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
         node,
         scope,
     )
+
+
+def _count_borders(node: exp.Expr, size: int, scope: Scope) -> Expression:
+    """Count the full hours, minutes or seconds between two times, of `size` seconds each."""
+    times = [resolve_expression(source, scope) for source in (node.expression, node.this)]
+    offset = max(scope.domain(time, node).offset for time in times)
+    starts = [_floor_time(time, size, offset, node, scope) for time in times]
+    seconds = apply_function("seconds_between", tuple(starts), node, scope)
+    return apply_function("integer_divide", (seconds, number(size)), node, scope)
+
+
+def _floor_time(
+    time: Expression, size: int, offset: int, node: exp.Expr, scope: Scope
+) -> Expression:
+    """The first second of the hour, minute or second that a time lies in, at the zone `offset`."""
+    if isinstance(time, Value) and time.kind == "text":
+        constant = as_kind(time, "timestamp", offset)
+        if constant is None:
+            raise scope.context.error(f"{str(time.value)[:40]!r} is no time", node)
+        seconds = int(Fraction(constant.value))
+        return Value("timestamp", Fraction(seconds - (seconds + offset) % size))
+    if scope.domain(time, node).kind != "timestamp":
+        raise scope.context.error(
+            "hours, minutes and seconds lie between times, and this is a day: count days", node
+        )
+    period = {3600: "hour", 60: "minute"}.get(size)
+    return time if period is None else start_of_period(time, period)
 
 
 def make_interval_rule(sign: int) -> Callable[[exp.Expr, Scope], Expression]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dither.errors import QueryError
 from dither.question.recipe import Recipe
+from dither.sql.dialect_reports import ReportColumn
 from dither.sql.refusals.reasons import SeveralReasons
 from dither.sql.refusals.refuse import refuse
 
@@ -35,6 +36,7 @@ class DialectQuestion:
     public_groups: bool = False
     least_units: int | None = None
     intervals: tuple[IntervalColumn, ...] = ()
+    reports: tuple[ReportColumn, ...] = ()
     edits: tuple[tuple[int, int, str], ...] = ()
     rewritten: bool = False
 
@@ -61,7 +63,7 @@ class DialectQuestion:
             return error
         message = error.message.rsplit("\n  ", 2)[0]
         if self.rewritten:
-            return QueryError(message)
+            return refuse(message, self.original)
         start = self._find_original(error.start)
         end = self._find_original(error.end)
         return refuse(message, self.original, span=(start, end))
@@ -95,9 +97,10 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
         )
         if index is None:
             names = ", ".join(output.name for output in outputs if output.role == "value")
-            raise QueryError(
+            raise refuse(
                 f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column "
-                f"{interval.of}, only {names}"
+                f"{interval.of}, only {names}",
+                recipe.sql,
             )
         low, high = (
             (interval.name, outputs[index].high)
@@ -107,5 +110,15 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
         outputs[index] = replace(outputs[index], low=low, high=high)
     taken = [name.lower() for output in outputs for name in output.names]
     if twice := next((name for name in taken if taken.count(name) > 1), None):
-        raise QueryError(f"two columns would be called {twice}: rename one with AS")
+        raise refuse(f"two columns would be called {twice}: rename one with AS", recipe.sql)
     return replace(recipe, outputs=tuple(outputs))
+
+
+def check_reports(recipe: Recipe, reports: Sequence[ReportColumn]) -> None:
+    """Raise QueryError unless every report is of a noisy column."""
+    for report in reports:
+        outputs = recipe.outputs
+        if report.position >= len(outputs) or outputs[report.position].role != "value":
+            raise refuse(
+                "report_format belongs to an aggregate that is a column by itself", recipe.sql
+            )

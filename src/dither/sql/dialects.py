@@ -17,16 +17,14 @@ Differences: docs/reference/dialects.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from sqlglot.dialects import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from dither.canonical import exact
 from dither.catalog import Catalog
-from dither.errors import ParameterError, QueryError
+from dither.errors import QueryError
 from dither.sql.dialect_bounds import (
     BOUNDED,
     UnitColumn,
@@ -34,40 +32,15 @@ from dither.sql.dialect_bounds import (
     nest_per_person,
     require_units,
 )
+from dither.sql.dialect_options import NOT_OURS, OPTIONS, UNKNOWN_OPTIONS, read_number
 from dither.sql.dialect_question import DialectQuestion, IntervalColumn
+from dither.sql.dialect_reports import REPORT_FORMAT, ReportColumn, find_position, read_format
 from dither.sql.parse import read_text
 from dither.sql.refusals.refuse import refuse
 from dither.sql.refusals.table import REFUSALS
 
 _PER_GROUP = "CONTRIBUTION_BOUNDS_PER_GROUP"
 _PER_ROW = "CONTRIBUTION_BOUNDS_PER_ROW"
-_OPTIONS = (
-    "EPSILON",
-    "DELTA",
-    "MAX_GROUPS_CONTRIBUTED",
-    "PRIVACY_UNIT_COLUMN",
-    "GROUP_SELECTION_STRATEGY",
-    "MIN_PRIVACY_UNITS_PER_GROUP",
-)
-_NOT_OURS = {
-    "AGGREGATION_THRESHOLD": (
-        "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows "
-        "the others exactly, so two questions that differ in one person reveal that person. Leave "
-        "it out and ask with epsilon=; groups without a list of keys are then shown by private key "
-        "selection"
-    ),
-    "ANONYMIZATION": (
-        "WITH ANONYMIZATION is the older form of WITH DIFFERENTIAL_PRIVACY, and its k_threshold "
-        "has no guarantee by itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., "
-        "privacy_unit_column=...), or plain SQL with epsilon="
-    ),
-}
-_UNKNOWN = {
-    "MAX_ROWS_CONTRIBUTED": "rows per person are limited at registration (rows_per_unit "
-    "in the catalog)",
-    "K_THRESHOLD": "the threshold follows from epsilon and delta",
-    "KAPPA": "write max_groups_contributed",
-}
 
 
 def read_dialect(sql: str, catalog: Catalog | None = None) -> DialectQuestion:
@@ -79,7 +52,13 @@ def read_dialect(sql: str, catalog: Catalog | None = None) -> DialectQuestion:
     low = read_text(sql).upper() if sql else ""
     if not any(
         word in low
-        for word in ("DIFFERENTIAL_PRIVACY", "CONTRIBUTION_BOUNDS", "DP_INTERVAL_", *_NOT_OURS)
+        for word in (
+            "DIFFERENTIAL_PRIVACY",
+            "CONTRIBUTION_BOUNDS",
+            REPORT_FORMAT,
+            "DP_INTERVAL_",
+            *NOT_OURS,
+        )
     ):
         return DialectQuestion(sql, sql)
     try:
@@ -102,6 +81,7 @@ class _Reader:
         self.edits: list[tuple[int, int, str]] = []
         self.options: dict[str, tuple[str | None, Token]] = {}
         self.intervals: list[IntervalColumn] = []
+        self.reports: list[ReportColumn] = []
         self.clauses = 0
         self.per_group = False
 
@@ -116,12 +96,14 @@ class _Reader:
                 and index > 1
                 and self.tokens[index - 2].token_type == TokenType.SELECT
             ):
-                if word in _NOT_OURS:
-                    raise self._refuse(_NOT_OURS[word], token)
+                if word in NOT_OURS:
+                    raise self._refuse(NOT_OURS[word], token)
                 if word == "DIFFERENTIAL_PRIVACY":
                     self._read_clause(index)
             elif word in (_PER_GROUP, _PER_ROW) and self._token_type(index + 1) == TokenType.FARROW:
                 self._read_bounds(index, word)
+            elif word == REPORT_FORMAT and self._token_type(index + 1) == TokenType.FARROW:
+                self._read_report(index)
             elif (
                 word in ("DP_INTERVAL_LOW", "DP_INTERVAL_HIGH")
                 and self._token_type(index + 1) == TokenType.L_PAREN
@@ -132,7 +114,12 @@ class _Reader:
         for start, end, new in reversed(edits):
             text = text[:start] + new + text[end:]
         question = DialectQuestion(
-            self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options()
+            self.sql,
+            text,
+            intervals=tuple(self.intervals),
+            reports=tuple(self.reports),
+            edits=edits,
+            **self._read_options(),
         )
         return self._rewrite_for_units(question)
 
@@ -197,8 +184,8 @@ class _Reader:
         index = first
         while index < last:
             name = self.tokens[index].text.upper()
-            if name not in _OPTIONS:
-                why = _UNKNOWN.get(name, f"the options are {', '.join(_OPTIONS).lower()}")
+            if name not in OPTIONS:
+                why = UNKNOWN_OPTIONS.get(name, f"the options are {', '.join(OPTIONS).lower()}")
                 raise self._refuse(
                     f"no option {self.tokens[index].text} here: {why}", self.tokens[index]
                 )
@@ -221,7 +208,7 @@ class _Reader:
         for name, (value, token) in self.options.items():
             match name:
                 case "EPSILON" | "DELTA":
-                    number = _read_number(value)
+                    number = read_number(value)
                     if name == "EPSILON" and (number is None or number <= 0):
                         raise self._refuse(
                             "epsilon must be set, finite and positive: choose e.g. epsilon=0.5",
@@ -261,7 +248,7 @@ class _Reader:
         """Read the whole number of an option; None for NULL."""
         if value is None:
             return None
-        number = _read_number(value)
+        number = read_number(value)
         if number is None or number.denominator != 1 or number < 1:
             raise self._refuse(f"{name.lower()} must be a whole number from 1 on, or NULL", token)
         return int(number)
@@ -281,7 +268,7 @@ class _Reader:
             )
         inner_last = self._find_closing(index + 2)
         inside = self.sql[self.tokens[index + 2].end + 1 : self.tokens[inner_last].start]
-        ends = [_read_number(bound) for bound in inside.split(",")]
+        ends = [read_number(bound) for bound in inside.split(",")]
         if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
             raise self._refuse(
                 f"{word.lower()} takes two numbers, lower and upper", self.tokens[index]
@@ -301,6 +288,28 @@ class _Reader:
         self.edits.append((name.start, name.start, f"{BOUNDED}("))
         self.edits.append((self.tokens[last].end + 1, self.tokens[last].end + 1, f", {bounds})"))
 
+    def _read_report(self, index: int) -> None:
+        """Take `, report_format => JSON` out of an aggregate, and note which column it is."""
+        token = self.tokens[index]
+        last = index + 2
+        is_known = last < len(self.tokens) and read_format(self.tokens[last]) is not None
+        if not is_known or self._token_type(index - 1) != TokenType.COMMA:
+            raise self._refuse("write report_format => JSON or PROTO after the argument", token)
+        opening = self._find_call(index)
+        closing = self._find_closing(opening)
+        position = find_position(self.tokens, opening - 1, closing)
+        if position is None:
+            raise self._refuse(
+                "report_format belongs to an aggregate that is a column by itself, in the "
+                "outermost SELECT",
+                token,
+            )
+        written = read_format(self.tokens[last]) or ""
+        if any(report.position == position - len(self.intervals) for report in self.reports):
+            raise self._refuse("report_format is given twice: leave one out", token)
+        self.reports.append(ReportColumn(position - len(self.intervals), written))
+        self.edits.append((self.tokens[index - 1].start, self.tokens[last].end + 1, ""))
+
     def _find_call(self, argument: int) -> int:
         """Find the index of the parenthesis that opens the call of an argument."""
         depth = 0
@@ -315,6 +324,10 @@ class _Reader:
         )
 
     def _find_end_of_call(self, after: int) -> int:
+        """Find the parenthesis that closes a call after its bounds, and perhaps its report."""
+        following = self.tokens[after + 2 : after + 3]
+        if following and following[0].text.upper() == REPORT_FORMAT:
+            after += 4
         if self._token_type(after + 1) != TokenType.R_PAREN:
             raise self._refuse("contribution bounds are the last argument", self.tokens[after])
         return after + 1
@@ -352,14 +365,3 @@ class _Reader:
         )
         self.intervals.append(IntervalColumn(column, end, name))
         self._blank_tokens(index - 1, last)
-
-
-def _read_number(text: str | None) -> Fraction | None:
-    """The number that an option states.
-
-    Returns None where it states none, or one beyond the limits of numbers.
-    """
-    try:
-        return exact(text or "", "an option")
-    except ParameterError:
-        return None

@@ -127,6 +127,8 @@ def _read_node(node: exp.Expr, outer: Outer) -> Formula:
         return _read_grouping(node, question)
     if isinstance(node, exp.Window):
         raise make_refusal("window", question.scope.context, node)
+    if isinstance(node, exp.Query):
+        raise refuse_node(node, question.scope)
     if not contains_aggregate(node) and not (outer.outputs_only and node.find(exp.Column)):
         public_value = _read_public(node, outer)
         if public_value is not None:

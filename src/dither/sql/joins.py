@@ -59,6 +59,8 @@ def bind_join(
     kind = str(node.kind or "").upper()
     if str(node.method or "").upper() == "NATURAL":
         raise make_refusal("natural join", context, node)
+    if kind in ("", "CROSS") and not side and _is_public_total(right, node, context):
+        return _join_total(left, right, node, context)
     if kind == "CROSS":
         raise make_refusal("cross join", context, node)
     if side == "FULL":
@@ -103,6 +105,21 @@ def bind_join(
     fields = (*second_fields, *first_fields) if is_flipped else (*first_fields, *second_fields)
     public_rows = result.public_rows or keeps_public
     return replace(result, fields=fields, listed=listed, public_rows=public_rows)
+
+
+def _is_public_total(right: Relation, node: exp.Join, context: Context) -> bool:
+    """Whether a join without a condition has the one row of a public total on its right."""
+    if node.args.get("on") or node.args.get("using"):
+        return False
+    stability = context.analyse(right.plan, node).node
+    return isinstance(stability, Public) and stability.unique == frozenset()
+
+
+def _join_total(left: Relation, right: Relation, node: exp.Join, context: Context) -> Relation:
+    """Join the one row of a public total to every row of the left."""
+    if isinstance(context.analyse(left.plan, node).node, Loose):
+        raise make_refusal("loose join", context, node)
+    return join_relations(left, right, [], "inner", node, context)
 
 
 def _list_public_keys(

@@ -25,9 +25,9 @@ _BY_NAME = frozenset((*TABLE, *SAME, "date_part", "histogram", "product"))
 _SPELLINGS = ("count", "sum", "avg", "min", "max", "median", "quantile", "stddev", "var_pop")
 
 
-def check_functions(query: exp.Expr, context: Context) -> None:
-    """Refuse the first function without a rule."""
-    for node in query.walk():
+def check_functions(nodes: list[exp.Expr], context: Context) -> None:
+    """Refuse the first function without a rule among the nodes of a question."""
+    for node in nodes:
         if isinstance(node.parent, (exp.Window, exp.Table, exp.IgnoreNulls)):
             continue
         if (error := _refuse_function(node, context)) is not None:

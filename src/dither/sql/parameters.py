@@ -1,4 +1,4 @@
-"""Values in the place of parameters: `?`, `$1`, `$name` and `:name` become constants of the text.
+"""Values in the place of parameters: `?`, `$1`, `$name`, `:name` and `@name` become constants.
 
 A question is priced, stored and certified as it stands, so its values are written out before it is
 read. They are literals of SQL and nothing else: no value can change what the question says.
@@ -38,7 +38,8 @@ def write_parameters(sql: str, params: Parameters | None) -> str:
         return sql
     if isinstance(params, (str, bytes)) or not isinstance(params, (Sequence, Mapping)):
         raise ParameterError("params= takes a list of values, or a dict of names and values")
-    spans = _find_parameters(read_text(sql))
+    names = frozenset(map(str, params)) if isinstance(params, Mapping) else frozenset()
+    spans = _find_parameters(read_text(sql), names)
     values = _match_values([name for _, _, name in spans], params)
     for (start, end, _), value in zip(reversed(spans), reversed(values), strict=True):
         sql = sql[:start] + value + sql[end:]
@@ -55,8 +56,11 @@ def list_parameter_names(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if not name.isdigit()))
 
 
-def _find_parameters(sql: str) -> list[tuple[int, int, str]]:
-    """Start, end and name of every parameter; those written as `?` are numbered from 1."""
+def _find_parameters(sql: str, given: frozenset[str] = frozenset()) -> list[tuple[int, int, str]]:
+    """Start, end and name of every parameter; those written as `?` are numbered from 1.
+
+    `@name` is one where a value is `given` for it; else @ is the absolute value.
+    """
     try:
         tokens = DuckDB().tokenize(sql)
     except SqlglotError:
@@ -69,7 +73,10 @@ def _find_parameters(sql: str) -> list[tuple[int, int, str]]:
             spans.append((token.start, token.end + 1, str(count)))
             continue
         after = tokens[index + 1] if index + 1 < len(tokens) else None
-        if after is not None and _begins_name(token, after, tokens[index - 1] if index else None):
+        if after is None:
+            continue
+        is_given = token.text == "@" and after.start == token.end + 1 and after.text in given
+        if is_given or _begins_name(token, after, tokens[index - 1] if index else None):
             spans.append((token.start, after.end + 1, after.text))
     return spans
 
@@ -99,7 +106,7 @@ def _match_values(names: list[str], params: Parameters) -> list[str]:
         what += [f"no parameter {shorten(name)} in the question" for name in unused]
         raise ParameterError(
             f"params= does not fit the question: {', '.join(what[:5])}. A list is for ?, or $1, "
-            "$2; a dict is for :name and $name"
+            "$2; a dict is for :name, $name and @name"
         )
     literals = {name: _write_literal(name, value) for name, value in given.items()}
     return [literals[name] for name in names]

@@ -23,7 +23,7 @@ from dither.sql.refusals.syntax import (
     find_first_word,
 )
 from dither.sql.refusals.table import REFUSALS
-from dither.sql.tree_nodes import DUCKDB, list_nodes
+from dither.sql.tree_nodes import DUCKDB, list_children, list_nodes
 
 MAX_LENGTH = 100_000
 MAX_WORD = 1_000
@@ -31,6 +31,10 @@ MAX_PARENTHESES = 100
 MAX_DEPTH = 100
 MAX_STEPS = 50_000
 _LONG_WORD = re.compile(rf"\w{{{MAX_WORD + 1}}}")
+_QUOTED = re.compile(
+    r"""`([^`"\n]*)`|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/""", re.DOTALL
+)
+"""A name in backticks, or what a backtick has no meaning in: texts, names in quotes, comments."""
 _TOP = re.compile(
     r"\s*SELECT\s+(?:DISTINCT\s+)?(TOP\s*(?:\(\s*([0-9]+)\s*\)|([0-9]+)))(?![\w.])", re.IGNORECASE
 )
@@ -134,18 +138,30 @@ def parse_trees(sql: str) -> list[exp.Expr]:
 
 def _parse_statements(sql: str) -> list[exp.Expr]:
     """Parse the statements of a text; SELECT TOP n is read as LIMIT n."""
+    sql = quote_names(sql)
     top = _TOP.match(sql)
     text = sql if top is None else sql[: top.start(1)] + " " * len(top[1]) + sql[top.end(1) :]
     trees = [tree for tree in sqlglot.parse(text, read=DUCKDB) if tree is not None]
     if top is not None and trees:
-        _set_limit(trees[0], top[2] or top[3])
+        _set_limit(trees[0], top[2] or top[3], sql)
     return trees
 
 
-def _set_limit(query: exp.Expr, count: str) -> None:
+def quote_names(sql: str) -> str:
+    """The text with names in backticks written in double quotes, at the same positions.
+
+    >>> quote_names("SELECT `a b`, '`', 1 -- `")
+    'SELECT "a b", \'`\', 1 -- `'
+    """
+    if "`" not in sql:
+        return sql
+    return _QUOTED.sub(lambda match: f'"{match[1]}"' if match[1] is not None else match[0], sql)
+
+
+def _set_limit(query: exp.Expr, count: str, sql: str) -> None:
     """LIMIT in place of TOP, for a question that is one SELECT without a LIMIT of its own."""
     if not isinstance(query, exp.Select) or query.args.get("limit") is not None:
-        raise QueryError("TOP is for one SELECT without LIMIT: write LIMIT in its place")
+        raise refuse("TOP is for one SELECT without LIMIT: write LIMIT in its place", sql)
     query.set("limit", exp.Limit(expression=exp.Literal.number(count)))
 
 
@@ -214,11 +230,11 @@ def _check_tree(tree: exp.Expr) -> None:
 def _list_children(node: exp.Expr) -> list[exp.Expr]:
     """List the nodes under a node; those of a chain of AND (or OR) all at once."""
     children: list[exp.Expr] = []
-    waiting = list(node.iter_expressions())
+    waiting = list_children(node)
     while waiting:
         child = waiting.pop()
         if isinstance(child, (exp.And, exp.Or)) and type(child) is type(node):
-            waiting += child.iter_expressions()
+            waiting += list_children(child)
         else:
             children.append(child)
     return children

@@ -3,7 +3,6 @@ without an owner)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -28,7 +27,7 @@ from dither.plan.algebra import (
     Project,
     Sum,
 )
-from dither.plan.stability import Owned
+from dither.plan.stability import Owned, Public
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import number
 from dither.sql.derived_labels import derive_labels
@@ -38,16 +37,7 @@ from dither.sql.names import name_output
 from dither.sql.parse import read_whole
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fresh_name
-from dither.sql.tree_nodes import find_nodes
-
-
-def walk(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield a node and what is under it; subqueries are not entered."""
-    for descendant in node.walk(
-        prune=lambda child: child is not node and isinstance(child, exp.Query)
-    ):
-        if descendant is node or not isinstance(descendant, exp.Query):
-            yield descendant
+from dither.sql.tree_nodes import list_own_nodes
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -66,10 +56,9 @@ def has_aggregates(select: exp.Select) -> bool:
 
 
 def contains_aggregate(node: exp.Expr) -> bool:
-    windows = [id(window.this) for window in find_nodes(node, exp.Window)]
-    return any(
-        is_aggregate(descendant) and id(descendant) not in windows for descendant in walk(node)
-    )
+    nodes = list_own_nodes(node)
+    windows = [id(inner.this) for inner in nodes if isinstance(inner, exp.Window)]
+    return any(is_aggregate(inner) and id(inner) not in windows for inner in nodes)
 
 
 def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
@@ -118,10 +107,14 @@ def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
 
 @dataclass
 class _Inside:
-    """What is collected while the outputs of an aggregated subquery are read."""
+    """What is collected while the outputs of an aggregated subquery are read.
+
+    A total (`is_total`) is over all rows of a public table, of which there may be none.
+    """
 
     scope: Scope
     taken: set[str]
+    is_total: bool = False
     columns: dict[Expression, str] = field(default_factory=dict)
     aggregates: dict[Aggregate, str] = field(default_factory=dict)
 
@@ -144,15 +137,15 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     """The relation of an aggregated subquery."""
     scope = Scope(context, relation)
     group = select.args.get("group")
-    if group is None or not (group.expressions or group.args.get("all")):
+    is_public = isinstance(context.analyse(relation.plan, select.args["from_"]).node, Public)
+    is_total = group is None and is_public
+    if not is_total and not (group is not None and (group.expressions or group.args.get("all"))):
         raise make_refusal(
             "inner total" if group is None else "inner sets", context, select.expressions[0]
         )
-    if any(
-        isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in group.expressions
-    ) or any(group.args.get(clause) for clause in ("rollup", "cube", "grouping_sets", "totals")):
+    if group is not None and _has_sets(group):
         raise make_refusal("inner sets", context, group)
-    inside = _Inside(scope, set())
+    inside = _Inside(scope, set(), is_total=is_total)
     owner: Field | None = None
     keys: dict[Expression, Field] = {}
     ids: list[tuple[exp.Expr, Field]] = []
@@ -176,7 +169,7 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
             labels=code[1] if code else (),
             period=period_of(value) or scope.period_of(value),
         )
-    is_per_unit = owner is not None or _name_one_owner([field for _, field in ids])
+    is_per_unit = owner is not None or _name_one_owner([field for _, field in ids], context)
     for node, field in ids:
         if not is_per_unit or field.marker is not None:
             raise make_refusal("id", context, node)
@@ -199,13 +192,14 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     aggregates = tuple(Named(name, aggregate) for aggregate, name in inside.aggregates.items())
     if not aggregates:
         aggregates = (Named(fresh_name("present", inside.taken), Count()),)
+    node = group or select.expressions[0]
     if is_per_unit:
-        if not isinstance(context.analyse(base, group).node, Owned):
+        if not isinstance(context.analyse(base, node).node, Owned):
             raise make_refusal("loose join", context, group)
         plan: Plan = PerUnit(base, key_names, aggregates)
     else:
         plan = Group(base, key_names, aggregates)
-    context.analyse(plan, group)
+    context.analyse(plan, node)
     fields = (*([owner] if owner is not None else []), *keys.values())
     after = Scope(context, Relation(plan, tuple(fields)), meanings)
     if having:
@@ -220,17 +214,32 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     )
 
 
+def _has_sets(group: exp.Group) -> bool:
+    """Whether GROUP BY has ROLLUP, CUBE, GROUPING SETS or totals."""
+    sets = (exp.Rollup, exp.Cube, exp.GroupingSets)
+    return any(isinstance(key, sets) for key in group.expressions) or any(
+        group.args.get(clause) for clause in ("rollup", "cube", "grouping_sets", "totals")
+    )
+
+
 def _is_id(field: Field, scope: Scope) -> bool:
     """Whether a field is an id that is no owner: the name of a row."""
     return isinstance(field.of, Column) and scope.domain(field.of).kind == "id"
 
 
-def _name_one_owner(ids: list[Field]) -> bool:
+def _name_one_owner(ids: list[Field], context: Context) -> bool:
     """Whether rows that agree on some ids have one owner: they are a whole key that leads to it.
 
-    Only ids that refer to another table's row count. They are never null.
+    Ids that refer to another table's row are never null. The id of a row that others refer to may
+    be: rows without one are then a group of each person. In another window the same id may be
+    somebody else's: there only references count.
     """
-    anchors = {field.anchor for field in ids if field.is_reference and field.anchor is not None}
+    has_windows = context.catalog.unit.column is not None
+    anchors = {
+        field.anchor
+        for field in ids
+        if field.anchor is not None and (field.is_reference or not has_windows)
+    }
     return any(all((table, key, name) in anchors for name in key) for table, key, _ in anchors)
 
 
@@ -309,7 +318,9 @@ def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expressi
     if isinstance(node, exp.Filter):
         filter_condition = resolve_expression(node.expression.this, scope)
         call = node.this
-    if any(is_aggregate(descendant) for descendant in walk(call) if descendant is not call):
+    if any(
+        is_aggregate(descendant) for descendant in list_own_nodes(call) if descendant is not call
+    ):
         raise make_refusal("nested aggregate", scope.context, node)
     word = name_output(call, 1)
     if isinstance(call, exp.Count):
@@ -335,7 +346,9 @@ def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expressi
     )
     if isinstance(call, exp.Avg):
         return Call("divide", (total, count))
-    return Call("case", (Call("gt", (count, number(0))), total)) if domain.nullable else total
+    if not domain.nullable and not inside.is_total:
+        return total
+    return Call("case", (Call("gt", (count, number(0))), total))
 
 
 def _filter_value(filter_condition: Expression | None, value: Expression) -> Expression:

@@ -176,10 +176,8 @@ def _locate_atom(
         return queries.place_query(Quantiles(plan, keys, name, shares)), shares.index(
             released.share
         )
-    if released.kind == "units":
-        plan = (
-            Filter(plan, Compare(name, "=", number(1).value)) if released.of is not None else plan
-        )
+    if released.kind == "units" and released.of is not None:
+        plan = _keep_counted(plan, keys, name)
     aggregates: dict[str, Aggregate] = {
         "count": Count(),
         "values": CountValues(name),
@@ -188,6 +186,20 @@ def _locate_atom(
         "sum": Sum(name),
     }
     return queries.place_number(plan, keys, aggregates[released.kind])
+
+
+def _keep_counted(plan: Plan, keys: tuple[str, ...], name: str) -> Plan:
+    """The rows in which a truth value holds.
+
+    Where it is a key too, a copy is compared: to compare the key itself would leave one of its
+    values, and the answer has a row for each.
+    """
+    if name in keys:
+        copied = fresh_name("counted", {key.lower() for key in keys})
+        columns = (*(Named(key, Column(key)) for key in keys), Named(copied, Column(name)))
+        plan = Project(plan, columns)
+        name = copied
+    return Filter(plan, Compare(name, "=", number(1).value))
 
 
 def _check_query(query: Query, context: Context) -> None:

@@ -138,8 +138,9 @@ class Scope:
         """
         plan = self.relation.plan
         domains = self.context.domains.setdefault(id(plan), (plan, {}))[1]
-        if expression in domains:
-            return domains[expression]
+        domain = domains.get(expression)
+        if domain is not None:
+            return domain
         try:
             rows = self.context.analyse(plan)
             if self.context.rules == FIRST_RULES:

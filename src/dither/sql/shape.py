@@ -79,9 +79,9 @@ _READ: dict[type[exp.Expr], set[str]] = {
 _KNOWN = {**dict.fromkeys([*RULES, *TYPED, *COMPARISONS, *AGGREGATES], frozenset[str]()), **_READ}
 
 
-def check_shape(query: exp.Expr, context: Context) -> None:
+def check_shape(nodes: list[exp.Expr], context: Context) -> None:
     """Refuse a part of a node that no rule reads."""
-    for node in query.walk():
+    for node in nodes:
         read_arguments = _KNOWN.get(type(node))
         if read_arguments is None:
             continue

@@ -11,20 +11,20 @@ from dither.catalog.owners import owner_names
 from dither.plan.algebra import Column, Scan
 from dither.sql.refusals.refuse import did_you_mean, make_refusal
 from dither.sql.scope import Anchor, Context, Field, Relation
-from dither.sql.tree_nodes import find_nodes
 
 _TABLE_CLAUSES = {"this", "alias", "joins"}
 
 
-def check_tables(query: exp.Expr, context: Context) -> None:
-    """Raise QueryError for a table that does not exist.
+def check_tables(nodes: list[exp.Expr], context: Context) -> None:
+    """Raise QueryError for a table among the nodes of a question that does not exist.
 
     It comes before any error about a column.
     """
-    named = {cte.alias.lower() for cte in find_nodes(query, exp.CTE)}
-    for node in find_nodes(query, exp.Table):
+    named = {node.alias.lower() for node in nodes if isinstance(node, exp.CTE)}
+    for node in nodes:
         if (
-            isinstance(node.this, exp.Identifier)
+            isinstance(node, exp.Table)
+            and isinstance(node.this, exp.Identifier)
             and not node.args.get("db")
             and node.name.lower() not in named
         ):
@@ -64,8 +64,13 @@ def find_table(node: exp.Table, context: Context) -> Table:
 def check_plain(node: exp.Table, context: Context) -> None:
     """Raise QueryError unless FROM has a table by its name and perhaps an alias, and nothing
     else."""
-    if node.args.get("db") or not isinstance(node.this, exp.Identifier):
+    if not isinstance(node.this, exp.Identifier):
         raise make_refusal("from", context, node)
+    if node.args.get("db"):
+        names = f"main and {context.catalog.dataset}"
+        raise context.error(
+            f"no schema {node.text('db')}: the schemas are {names}, and both may be left out", node
+        )
     if node.args.get("sample"):
         raise make_refusal("sample", context, node)
     if extra := [

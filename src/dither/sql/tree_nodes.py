@@ -13,6 +13,17 @@ DUCKDB = Dialect.get_or_raise("duckdb")
 Node = TypeVar("Node", bound=exp.Expr)
 
 
+def list_children(node: exp.Expr) -> list[exp.Expr]:
+    """List the nodes right below a node, as `node.iter_expressions()` yields them."""
+    children = []
+    for argument in node.args.values():
+        if isinstance(argument, list):
+            children += [member for member in argument if isinstance(member, exp.Expr)]
+        elif isinstance(argument, exp.Expr):
+            children.append(argument)
+    return children
+
+
 def list_nodes(tree: exp.Expr) -> list[exp.Expr]:
     """List a node and all below it, breadth first, as `tree.walk()` yields them.
 
@@ -23,11 +34,21 @@ def list_nodes(tree: exp.Expr) -> list[exp.Expr]:
     """
     nodes = [tree]
     for node in nodes:  # it grows while it is read
-        for argument in node.args.values():
-            if isinstance(argument, list):
-                nodes += [member for member in argument if isinstance(member, exp.Expr)]
-            elif isinstance(argument, exp.Expr):
-                nodes.append(argument)
+        nodes += list_children(node)
+    return nodes
+
+
+def list_own_nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """List a node and what is below it, breadth first; subqueries are not entered.
+
+    >>> import sqlglot
+    >>> tree = sqlglot.parse_one("COUNT(*) > (SELECT MAX(a) FROM t)")
+    >>> [type(node).__name__ for node in list_own_nodes(tree)]
+    ['GT', 'Count', 'Star']
+    """
+    nodes = [tree]
+    for node in nodes:  # it grows while it is read
+        nodes += [child for child in list_children(node) if not isinstance(child, exp.Query)]
     return nodes
 
 

@@ -3,6 +3,7 @@
 Register data, open and raise budgets, verify the ledger, see true values.
 """
 
+from dither.steward.backup import Restored, close_budgets, make_backup, restore_backup
 from dither.steward.budgets import (
     check_purpose,
     clear_incidents,
@@ -38,12 +39,14 @@ from dither.steward.suspensions import Suspension, read_suspension
 __all__ = [
     "MachineDataset",
     "Registration",
+    "Restored",
     "SourceFiles",
     "Suspension",
     "anchor_line",
     "check_purpose",
     "check_source",
     "clear_incidents",
+    "close_budgets",
     "discard",
     "draft_catalog",
     "forget_head",
@@ -51,6 +54,7 @@ __all__ = [
     "list_discarded",
     "list_lineages",
     "list_source_problems",
+    "make_backup",
     "measured",
     "open_ledger",
     "open_pot",
@@ -63,6 +67,7 @@ __all__ = [
     "register",
     "registered_catalog",
     "reissue",
+    "restore_backup",
     "truth",
     "verify_ledger",
 ]

@@ -51,7 +51,10 @@ class FrameCopy:
     process: int
 
     def remove(self) -> None:
-        """Remove the copy and all that belongs to it. A forked child leaves it to its parent."""
+        """Remove the copy, its state and the head of its ledger, which lies in a folder of its own.
+
+        A forked child leaves all of it to its parent.
+        """
         if os.getpid() != self.process:
             return
         with suppress(OSError, DitherError):  # nothing was registered yet

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from dither.answer.asked import read_epsilon, read_rho
-from dither.answer.curator_access import CuratorAccess
+from dither.answer.curator_access import Pricer
 from dither.answer.leased import OpenLease
-from dither.canonical import Number, number_text
+from dither.canonical import Number, fraction_text, number_text, positive
 from dither.errors import ParameterError
 from dither.plan.algebra import Scan
 from dither.plan.analysed_query import Analyses
@@ -22,7 +22,9 @@ from dither.privacy.ledger import LedgerView
 from dither.synth.columns import MOST_LABELS
 from dither.synth.constraints import Constraint
 from dither.synth.linked import SyntheticPair, measure_linked, plan_linked
+from dither.synth.stored_model import read_model
 from dither.synth.synthesize import (
+    SynthPlan,
     SynthPrice,
     check_price,
     find_table,
@@ -60,10 +62,44 @@ def _add_labels_price(
     return replace(price, asked=f"{price.asked}, and {words}")
 
 
+def write_terms(
+    plan: SynthPlan,
+    bins: Mapping[str, int],
+    labels: Mapping[str, tuple[str, ...]],
+    price: SynthPrice,
+) -> dict[str, Any]:
+    """A checked wish as the terms of a job."""
+    return {
+        "table": plan.table.name,
+        "columns": list(plan.names),
+        "method": plan.method,
+        "bins": dict(bins),
+        "constraints": [asdict(constraint) for constraint in plan.constraints],
+        "labels": {name: list(texts) for name, texts in labels.items()},
+        "measure": price.measure,
+        "price": fraction_text(price.value),
+        "asked": price.asked,
+    }
+
+
+class LeaseAccess(Protocol):
+    """What is asked of a curator: public facts, and a lease or a whole job."""
+
+    @property
+    def kernel(self) -> Pricer:
+        """What prices requests by public facts."""
+
+    def open_lease(self, price: Price, pot: str) -> OpenLease:
+        """Charge a pot for a lease."""
+
+    def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
+        """Run an algorithm where the data is; None where it runs here."""
+
+
 class SynthAsker:
     """Makes synthetic tables of one dataset, paid from one pot."""
 
-    def __init__(self, curator: CuratorAccess, pot: str, view: LedgerView) -> None:
+    def __init__(self, curator: LeaseAccess, pot: str, view: LedgerView) -> None:
         self._curator = curator
         self._pot = pot
         self._view = view
@@ -104,6 +140,24 @@ class SynthAsker:
             labels = {name: buy_labels(table, name) for name in undeclared}
             price = _add_labels_price(price, labels_epsilon, undeclared)
         plan = self._plan(table, names, method, bins, constraints, labels)
+        check_price(plan, self._analyses, price)
+        terms = write_terms(plan, bins or {}, labels, price)
+        document = self._curator.run_algorithm("synthesize", terms, self._pot)
+        if document is not None:
+            return read_model(document)
+        return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
+
+    def run(self, terms: Mapping[str, Any]) -> Synthetic:
+        """The table that the terms of a job describe, out of one lease."""
+        labels = {name: tuple(texts) for name, texts in terms["labels"].items()}
+        constraints = tuple(Constraint(**written) for written in terms["constraints"])
+        columns = tuple(terms["columns"])
+        plan = self._plan(
+            terms["table"], columns, terms["method"], terms["bins"], constraints, labels
+        )
+        price = SynthPrice(
+            terms["measure"], positive(terms["price"], terms["measure"]), terms["asked"]
+        )
         return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
 
     def ask_linked(

@@ -50,14 +50,19 @@ def write_model(synthetic: Synthetic) -> str:
 
 def load_synthetic(file: str | Path) -> Synthetic:
     """Read a saved model; it gives the same rows as the one that was saved."""
+    return read_model(Path(file).read_text(encoding="utf-8"), str(file))
+
+
+def read_model(text: str, name: str = "this") -> Synthetic:
+    """The synthetic table that a text of `write_model` describes."""
     try:
-        document = read_json(Path(file).read_text(encoding="utf-8"))
+        document = read_json(text, max_characters=len(text))
         if document["format"] != FORMAT or document["v"] != VERSION:
             raise ValueError("another format")
         return _read_model(document)
     except (KeyError, TypeError, ValueError, IndexError):
         raise ParameterError(
-            f"{file} is no saved synthetic table of version {VERSION}: write one with save()"
+            f"{name} is no saved synthetic table of version {VERSION}: write one with save()"
         ) from None
 
 

@@ -1,9 +1,9 @@
 """Histograms with blocks that follow the data: what is asked, and what comes back.
 
 `con.adaptive_histogram(["age"], table="visits", epsilon=0.1)` counts rows in blocks of neighbouring
-values. Blocks are split where the values of a block differ, by noisy scores; one mechanism of the
-kernel releases blocks and counts (docs/proofs/partitions.md). Where the data is flat or sparse, a
-few blocks need far less noise than all values.
+values. Blocks are split by noisy scores, where the counts of their values differ or are large; one
+mechanism of the kernel releases blocks and counts (docs/proofs/partitions.md). Where the data is
+flat or sparse, a few blocks need far less noise than all values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.laws import find_error_law
 from dither.plan.algebra import Partition
-from dither.plan.partitions import SCORES, Block, find_whole_block, split_block
+from dither.plan.partitions import SCORES, CellBlock, find_whole_block, split_block
 from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request, Step
@@ -71,7 +71,7 @@ class AskedHistogram:
     def priced(self) -> Priced:
         """The request, priced; the same for every database.
 
-        A block that differs from flat by less than the noise of one more count is left whole.
+        The threshold is the noise scale of one more count: a block is split only above it.
         """
         if self.price.epsilon is None:
             raise ParameterError("an adaptive histogram is priced in epsilon: ask with epsilon=")
@@ -132,7 +132,7 @@ class AdaptiveHistogram:
 
     info: dict[str, Any]
     bound: BoundWorkload = field(repr=False)
-    blocks: tuple[Block, ...] = field(repr=False)
+    blocks: tuple[CellBlock, ...] = field(repr=False)
     counts: tuple[int, ...] = field(repr=False)
     half_width: float = 0.0
     biased: bool = True
@@ -168,11 +168,10 @@ class AdaptiveHistogram:
         return self.to_arrow().to_pandas()
 
     def expand(self) -> Floats:
-        """The estimate of every cell, in an array with one axis a column: counts of blocks spread
-        evenly."""
+        """The estimate of every cell, one axis for each column: a block's count, spread evenly."""
         cells = np.zeros(self.axes)
         for block, count in zip(self.blocks, self.counts, strict=True):
-            cells[tuple(map(slice, block.starts, block.stops))] = count / block.cells
+            cells[tuple(map(slice, block.starts, block.stops))] = count / block.cell_count
         return cells
 
     def count_between(self, **ranges: tuple[Any, Any]) -> float:
@@ -192,6 +191,8 @@ class AdaptiveHistogram:
         first, last = ranges[column]
         if first not in labels or last not in labels:
             raise ParameterError(f"{column} goes from {labels[0]!r} to {labels[-1]!r}")
+        if labels.index(first) > labels.index(last):
+            raise ParameterError(f"the range of {column} ends before it begins")
         return slice(labels.index(first), labels.index(last) + 1)
 
 
@@ -204,17 +205,17 @@ def _to_column(values: Any) -> pa.Array:
 
 def read_blocks(
     released: tuple[int, ...], axes: tuple[int, ...]
-) -> tuple[tuple[Block, ...], tuple[int, ...]]:
+) -> tuple[tuple[CellBlock, ...], tuple[int, ...]]:
     """The unsplit blocks and their counts, from what the mechanism released.
 
     It walks the public tree in the order in which the mechanism did.
     """
     values = iter(released)
-    leaves: list[Block] = []
+    leaves: list[CellBlock] = []
     level = [find_whole_block(axes)]
     while level:
-        leaves += [block for block in level if block.cells == 1]
-        reached = [block for block in level if block.cells > 1]
+        leaves += [block for block in level if block.cell_count == 1]
+        reached = [block for block in level if block.cell_count > 1]
         level = []
         for block in reached:
             if next(values):

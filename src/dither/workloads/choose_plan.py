@@ -211,7 +211,8 @@ def make_request(
 
 
 def find_scale(plan: MeasurementPlan, variances: Floats, noise: Noise) -> int:
-    """A power of two that makes roundings of the noise a hundredth of every error, or less."""
+    """The power of two, at most 2**24, to multiply every operator by: the least at which roundings
+    of the noise add at most a hundredth of a standard deviation to any estimate, if one does."""
     share = find_rounding_share([step.rows for step in plan.steps], variances, noise)
     if share <= _ROUNDING_SHARE:
         return 1

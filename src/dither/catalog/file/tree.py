@@ -127,9 +127,10 @@ def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
                     file=file,
                     line=line,
                 )
-            if getattr(event, "tag", None):
+            tag = getattr(event, "tag", None)
+            if tag:
                 raise CatalogError(
-                    f"the tag {event.tag} is refused: every scalar is text and the catalog's "
+                    f"the tag {tag} is refused: every scalar is text and the catalog's "
                     "format gives it its type; a text that starts with ! needs quotes",
                     file=file,
                     line=line,

@@ -1,6 +1,26 @@
 /* What the console does with scripts. Everything can be read, and asked, without them. */
 "use strict";
 (function () {
+  /* What may follow the cursor: columns of a table after its dot, else names and clauses. */
+  function listHints(cm, offered) {
+    var cursor = cm.getCursor();
+    var before = cm.getLine(cursor.line).slice(0, cursor.ch);
+    var match = /(?:([A-Za-z_][A-Za-z0-9_]*)\.)?([A-Za-z_][A-Za-z0-9_]*)?$/.exec(before);
+    var word = match[2] || "";
+    var names = match[1] ? offered.tables[match[1]] || [] : [];
+    if (!match[1]) {
+      Object.keys(offered.tables).forEach(function (table) {
+        names = names.concat([table], offered.tables[table]);
+      });
+      names = names.concat(offered.clauses);
+    }
+    var fitting = names.filter(function (name, index) {
+      return names.indexOf(name) === index && name.toLowerCase().indexOf(word.toLowerCase()) === 0;
+    });
+    var start = { line: cursor.line, ch: cursor.ch - word.length };
+    return { list: fitting, from: start, to: cursor };
+  }
+
   /* The editor: names of the catalog and clauses, as the field's own attribute lists them. */
   function startEditor(area) {
     if (!window.CodeMirror) { return; }
@@ -9,8 +29,21 @@
       mode: "text/x-sql", lineWrapping: true, viewportMargin: Infinity, inputStyle: "contenteditable",
       screenReaderLabel: "Question in SQL",
       extraKeys: { "Ctrl-Space": "autocomplete", Tab: false, "Shift-Tab": false },
-      hintOptions: { tables: offered.tables, completeSingle: false }
+      hintOptions: { hint: function (cm) { return listHints(cm, offered); }, completeSingle: false }
     });
+    var marks = [];
+    function showMarks() {
+      marks.forEach(function (mark) { mark.clear(); });
+      marks = [];
+      var panel = document.querySelector("#preview [data-marks=yes]");
+      if (!panel) { return; }
+      var letters = Array.from(editor.getValue());
+      function find(count) { return editor.posFromIndex(letters.slice(0, count).join("").length); }
+      var ends = [find(Number(panel.dataset.start)), find(Number(panel.dataset.end))];
+      marks.push(editor.markText(ends[0], ends[1], { className: "refused-text" }));
+    }
+    document.body.addEventListener("htmx:afterSettle", showMarks);
+    showMarks();
     var field = editor.getInputField();
     field.setAttribute("aria-label", "Question in SQL");
     field.setAttribute("role", "textbox");
@@ -49,7 +82,7 @@
     if (!match) { return; }
     history.replaceState(null, "", window.location.pathname);
     form.elements.token.value = match[1];
-    form.submit();
+    if (form.dataset.tokenFromFragment === "send") { form.submit(); }
   }
 
   /* A button that copies the text beside it. */

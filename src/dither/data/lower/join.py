@@ -51,6 +51,6 @@ def join_sql(
         kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
         outputs += f", {kept} AS {name(column)}"
     kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
-    return (
-        f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(conditions)}"
-    )
+    # a public total has one row and no key: it meets every row
+    condition = " AND ".join(conditions) or "TRUE"
+    return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"

@@ -7,15 +7,20 @@ while questions are asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+
 import duckdb
 
-from dither.catalog import OTHER, Catalog, Category, FromPublic, Table, Text, Undeclared
+from dither.catalog import OTHER, Bounded, Catalog, Category, FromPublic, Table, Text, Undeclared
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import code_column
 from dither.data.register.owners import RegistrationError
 from dither.data.register.repair import is_text
 from dither.plan.facts import Facts
 
+MOST_PAIRED = 8
+"""Of a public table with more columns of numbers and labels no pairs are counted."""
 MOST_TEXTS = 1000
 """Of a public text with more values no list is kept: each would be a row of an answer."""
 
@@ -72,7 +77,28 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     texts = (
         (table.name, column, _read_few_texts(connection, table, column)) for column in unlisted
     )
-    return Facts(multiplicities, lists, tuple(entry for entry in texts if entry[2]))
+    ranges = tuple(_list_ranges(connection, table))
+    return Facts(multiplicities, lists, tuple(entry for entry in texts if entry[2]), ranges)
+
+
+def _list_ranges(
+    connection: duckdb.DuckDBPyConnection, table: Table
+) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the least and the largest value of each number that lies between narrower ends than
+    its bounds."""
+    for column in table.columns:
+        if not isinstance(column, Bounded):
+            continue
+        quoted = name(column.name)
+        row = connection.execute(
+            f"SELECT min({quoted}), max({quoted}) FROM {name(table.name)}"
+        ).fetchone()
+        assert row is not None
+        if row[0] is None:  # nothing but nulls
+            continue
+        low, high = int(row[0]), int(row[1])
+        if (low, high) != (column.lower_grid, column.upper_grid):
+            yield table.name, column.name, low, high
 
 
 def _read_few_texts(
@@ -88,13 +114,23 @@ def _read_few_texts(
 
 
 def _list_keys(table: Table) -> list[tuple[str, ...]]:
-    """List every column by itself, and every declared unique key."""
+    """List every column by itself, every declared unique key, and every pair of few columns.
+
+    A filter on one column of a pair leaves fewer rows that share a value of the other.
+    """
     keys: list[tuple[str, ...]] = [
         (column.name,)
         for column in table.columns
         if not (isinstance(column, Category) and isinstance(column.values, Undeclared))
     ]
-    return keys + [key for key in table.unique if key not in keys]
+    keys += [key for key in table.unique if key not in keys]
+    counted = [
+        column.name
+        for column in table.columns
+        if (column.name,) in keys and (column.name,) not in table.unique and not is_text(column)
+    ]
+    pairs = combinations(counted, 2) if len(counted) <= MOST_PAIRED else ()
+    return keys + [pair for pair in pairs if pair not in keys]
 
 
 def _measure_multiplicity(

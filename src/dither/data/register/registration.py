@@ -8,16 +8,14 @@ alone: docs/proofs/stability.md#registration.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import duckdb
 
-from dither.catalog import Catalog, Category, OwnerColumn, OwnerReference, Table, Undeclared
+from dither.catalog import Catalog, Category, OwnerColumn, Table, Undeclared
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.register import repair
@@ -35,7 +33,6 @@ from dither.data.register.limits import (
 from dither.data.register.owners import (
     RegistrationError,
     add_window,
-    key_of,
     make_owner_map,
     owner_sql,
     window_sql,
@@ -43,10 +40,17 @@ from dither.data.register.owners import (
 from dither.data.register.public import pin, public_order
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import text_rows, unread_lines
+from dither.data.register.stages import (
+    WRITING,
+    list_owner_maps,
+    name_map_step,
+    name_steps,
+    watch_progress,
+)
 from dither.plan.domain import labels_of
 from dither.plan.facts import NO_FACTS, Facts
 
-__all__ = ["RegistrationError", "Repairs", "list_stages", "write_copy", "write_copy_and_facts"]
+__all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
 
 
@@ -75,7 +79,7 @@ class _Registering:
 
     def run(self, sql: str) -> None:
         """Execute a long statement, telling `share` how far the engine is."""
-        with _watch_progress(self.connection, self.share):
+        with watch_progress(self.connection, self.share):
             self.connection.execute(sql)
 
     def count(self, sql: str) -> int:
@@ -154,9 +158,6 @@ def write_copy_and_facts(
         connection.close()
 
 
-_WRITING = "writing the copy"
-
-
 def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs], Facts]:
     """Write every table of the catalog, public ones first; return repairs and facts."""
     catalog = registering.catalog
@@ -165,91 +166,27 @@ def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs],
     repairs = [_register_public(registering, table) for table in public_order(catalog)]
     _make_owner_maps(registering)
     repairs += [_register_private(registering, table) for table in catalog.private_tables]
-    registering.stage(_WRITING)
+    registering.stage(WRITING)
     registering.run("CHECKPOINT")
     return repairs, registering.facts
 
 
-def list_stages(catalog: Catalog) -> list[str]:
-    """List what registration will do, step by step."""
-    steps = [step for table in public_order(catalog) for step in _name_steps(catalog, table)]
-    steps += [_name_map_step(parent, key) for parent, key in _list_owner_maps(catalog)]
-    return [
-        *steps,
-        *(step for table in catalog.private_tables for step in _name_steps(catalog, table)),
-        _WRITING,
-    ]
-
-
-def _name_steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
-    steps = (f"{table.name}: reading {table.source_name}", f"{table.name}: repairing values")
-    if table.kind == "public":
-        return (*steps, f"{table.name}: pinning the public table")
-    if catalog.unit.kind == "row":
-        return (*steps, f"{table.name}: limiting the rows")
-    return (*steps, f"{table.name}: at most {table.rows_per_unit} rows per {catalog.unit.kind}")
-
-
-def _name_map_step(parent: Table, key: tuple[str, ...]) -> str:
-    return f"{parent.name}: finding owners by {', '.join(key)}"
-
-
-def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
-    """List (table, key) by which owners are found, from the tables nearest to the owner
-    outwards."""
-    parents = {}
-    for table in catalog.private_tables:
-        if isinstance(table.owner, OwnerReference):
-            parents[table.owner.references, key_of(table.owner)] = catalog.table(
-                table.owner.references
-            )
-    return sorted(
-        ((parent, key) for (_, key), parent in parents.items()),
-        key=lambda parent_and_key: len(catalog.owner_path(parent_and_key[0])),
-    )
-
-
 def _make_owner_maps(registering: _Registering) -> None:
     """Make all maps from keys to owners, in an order in which a parent's own map comes first."""
-    for parent, key in _list_owner_maps(registering.catalog):
-        registering.stage(_name_map_step(parent, key))
-        with _watch_progress(registering.connection, registering.share):
+    for parent, key in list_owner_maps(registering.catalog):
+        registering.stage(name_map_step(parent, key))
+        with watch_progress(registering.connection, registering.share):
             registering.read(
                 parent,
                 partial(make_owner_map, registering.connection, registering.catalog, parent, key),
             )
 
 
-@contextmanager
-def _watch_progress(
-    connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None
-) -> Iterator[None]:
-    """Ask the engine ten times a second how far it is, if anybody wants to know."""
-    if share is None:
-        yield
-        return
-    over = threading.Event()
-
-    def ask() -> None:
-        while not over.wait(0.1):
-            percent = connection.query_progress()
-            if 0 <= percent <= 100:
-                share(percent / 100)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def _register_public(registering: _Registering, table: Table) -> Repairs:
     """Write one public table, and add what is public about it to the facts."""
     counts = _repair(registering, table)
     names = ", ".join(name(column.name) for column in table.columns)
-    registering.stage(_name_steps(registering.catalog, table)[2])
+    registering.stage(name_steps(registering.catalog, table)[2])
     pinned = pin(
         registering.connection,
         registering.catalog,
@@ -260,6 +197,7 @@ def _register_public(registering: _Registering, table: Table) -> Repairs:
         registering.facts.multiplicities + pinned.multiplicities,
         registering.facts.lists + pinned.lists,
         registering.facts.texts + pinned.texts,
+        registering.facts.ranges + pinned.ranges,
     )
     return _finish_table(registering, table, counts)
 
@@ -270,7 +208,7 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     Raises RegistrationError where more than `max_rows` rows are left.
     """
     counts = _repair(registering, table)
-    registering.stage(_name_steps(registering.catalog, table)[2])
+    registering.stage(name_steps(registering.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
     registering.connection.execute(f"SET VARIABLE dither_first = {registering.units}")
     if registering.catalog.unit.kind != "row":
@@ -312,7 +250,7 @@ def _finish_table(registering: _Registering, table: Table, counts: Counts) -> Re
 def _repair(registering: _Registering, table: Table) -> Counts:
     """The temporary table `dither_repaired`: registered values, the owner, whether the row goes;
     and what was done."""
-    registering.stage(_name_steps(registering.catalog, table)[0])
+    registering.stage(name_steps(registering.catalog, table)[0])
     columns = stored_columns(registering.catalog, table)
     labels = {column.name: _list_labels(registering, column) for column in columns}
     owner, join = owner_sql(registering.catalog, table) if table.kind == "private" else ("''", "")
@@ -321,7 +259,7 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     registering.read(
         table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}")
     )
-    registering.stage(_name_steps(registering.catalog, table)[1])
+    registering.stage(name_steps(registering.catalog, table)[1])
     source = add_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
     values = [

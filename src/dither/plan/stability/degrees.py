@@ -50,7 +50,8 @@ class RowDegrees:
 
     `row` are the symbols that tell the rows of a unit apart, `sure` those of them that no outer
     join can make null, `names` the symbol of each column. `totals`: all units together have at
-    most so many values of these symbols. `size` symbols are in use.
+    most so many values of these symbols. `size` symbols are in use. `moments` are columns that hold
+    a time inside the one window of the unit, never null.
     """
 
     size: int
@@ -59,6 +60,7 @@ class RowDegrees:
     names: Mapping[str, int]
     degrees: tuple[Degree, ...]
     totals: tuple[tuple[Mask, int], ...]
+    moments: Mask = 0
 
     def mask(self, columns: Iterable[str]) -> Mask:
         """The symbols of some columns."""
@@ -216,6 +218,7 @@ def join_degrees(
         left.degrees + moved + pairs,
         left.totals
         + tuple((symbols << shift, limit) for symbols, limit in right.totals if not is_outer),
+        left.moments | (0 if is_outer else right.moments << shift),
     )
 
 

@@ -52,12 +52,30 @@ def join_rows(
     return Owned(rows, distinct, left.most * matches)
 
 
+def join_public_total(left: Public, right: Public, columns: tuple[str, ...]) -> Public:
+    """Public rows, each with the one row of a public total: the same in every database.
+
+    `columns` are those of the left, which stay what they are. Raises RefusedError for any other
+    public input on the right.
+    """
+    if right.unique != frozenset():
+        raise RefusedError(
+            "a join of two public tables comes after the private one",
+            rule=PrivacyRule.OWNERS_APART,
+        )
+    names = tuple((name, original) for name in columns if (original := left.original(name)))
+    return Public(left.table, names, left.unique)
+
+
 def count_public_matches(right: Public, keys: tuple[str, ...], facts: Facts) -> int:
-    """Bound how many rows of a public table can share a value of the columns it is joined by."""
+    """Bound how many rows of a public table can share a value of the columns it is joined by.
+
+    A filter may have left few values of other columns: rows share a value of both for each of them.
+    """
     if right.unique is not None and right.unique <= set(keys):
         return 1
     originals = tuple(original for key in keys if (original := right.original(key)))
-    return facts.multiplicity(right.table, originals)
+    return facts.multiplicity(right.table, originals, dict(right.values))
 
 
 def join_columns(

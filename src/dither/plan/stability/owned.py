@@ -89,7 +89,8 @@ class Public:
     """Rows are the same in every database: those of a pinned public table.
 
     `names` pairs each column with the table's column that it is, where a projection renamed or
-    computed some. `unique` are columns that no two rows share, after DISTINCT.
+    computed some. `unique` are columns that no two rows share, after DISTINCT. `values` pairs
+    columns of the table, which are not null here, with how many values a filter has left of them.
 
     >>> Public("wards").original("level"), Public("wards", (("x", "level"),)).original("level")
     ('level', None)
@@ -98,6 +99,7 @@ class Public:
     table: str
     names: tuple[tuple[str, str], ...] | None = None
     unique: frozenset[str] | None = None
+    values: tuple[tuple[str, int], ...] = ()
 
     def original(self, column: str) -> str | None:
         """The table's column that a column is; None if it is computed."""

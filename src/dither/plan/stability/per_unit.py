@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from dither.errors import RefusedError
 from dither.plan.aggregates import aggregate_domain
-from dither.plan.algebra import Named
+from dither.plan.algebra import Count, Maximum, Minimum, Named
 from dither.plan.domain import Columns, check_name, is_stored
 from dither.plan.stability.owned import Grouped, Node, Owned
 from dither.rules import PrivacyRule
@@ -49,4 +50,21 @@ def per_unit_columns(
     for column in named:
         check_name(column.name, columns)
         columns[column.name] = aggregate_domain(column.of, source, rows)
+    return columns
+
+
+def total_columns(
+    source: Columns, keys: tuple[str, ...], named: tuple[Named, ...], rows: int
+) -> Columns:
+    """Return the columns of a total of public rows, of which there may be none.
+
+    A count is then 0, a least and a largest value are null.
+    """
+    columns = per_unit_columns(source, keys, named, rows)
+    for column in named:
+        domain = columns[column.name]
+        if isinstance(column.of, Count):
+            columns[column.name] = replace(domain, low=0)
+        elif isinstance(column.of, (Minimum, Maximum)):
+            columns[column.name] = replace(domain, nullable=True)
     return columns

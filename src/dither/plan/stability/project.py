@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Call, Column, Named, Value
-from dither.plan.domain import Columns, check_name
+from dither.plan.algebra import Call, Column, Expression, Named, Value
+from dither.plan.domain import Columns, Domain, check_name
 from dither.plan.functions import domain_of
 from dither.plan.stability.owned import Grouped, Node, Owned, Public
 from dither.rules import PrivacyRule
@@ -24,18 +25,17 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     """
     if isinstance(source, Public):
         same = [
-            (column.name, source.original(column.of.name))
+            (column.name, source.original(name))
             for column in columns
-            if isinstance(column.of, Column)
+            if (name := _read_original(column.of)) is not None
         ]
         called = {
             column.of.name: column.name for column in columns if isinstance(column.of, Column)
         }
         keeps_key = source.unique is not None and source.unique <= set(called)
         unique = frozenset(called[name] for name in source.unique or ()) if keeps_key else None
-        return Public(
-            source.table, tuple((name, original) for name, original in same if original), unique
-        )
+        names_below = tuple((name, original) for name, original in same if original)
+        return replace(source, names=names_below, unique=unique)
     if not isinstance(source, Owned):
         return source
     names: dict[str, str] = {
@@ -49,8 +49,21 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     return replace(source, grouped=kept, degrees=None)
 
 
-def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
-    """Compute the domain of each expression by interval arithmetic.
+def _read_original(expression: object) -> str | None:
+    """The column that a public column is, or whose labels it shows: two rows agree on both or on
+    neither."""
+    match expression:
+        case Column(name) | Call("label", (Column(name),)):
+            return name
+    return None
+
+
+def project_columns(
+    source: Columns,
+    columns: tuple[Named, ...],
+    find_domain: Callable[[Expression, Columns], Domain] = domain_of,
+) -> Columns:
+    """Compute the domain of each expression, by interval arithmetic if nothing else is given.
 
     A column that is passed on keeps its own.
     """
@@ -59,7 +72,7 @@ def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
         check_name(column.name, domains)
         if not isinstance(column.of, (Column, Value, Call)):
             raise RefusedError("a projection holds expressions", rule=PrivacyRule.NO_RULE)
-        domains[column.name] = domain_of(column.of, source)
+        domains[column.name] = find_domain(column.of, source)
     if not domains:
         raise RefusedError("a projection without columns", rule=PrivacyRule.NO_RULE)
     return domains

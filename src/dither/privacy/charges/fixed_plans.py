@@ -1,4 +1,4 @@
-"""What a plan of steps that was fixed in advance costs: its exact curve, from above.
+"""What a plan of steps fixed in advance costs: its privacy curve, bounded closely from above.
 
 Gaussian noise, Poisson samples of it under add/remove, and events that are (epsilon, delta)-DP by
 themselves, in any numbers. The privacy loss of every event is put on a grid and all are composed in
@@ -48,10 +48,10 @@ _BELOW_ALL = Fraction(-64)
 
 
 @dataclass(frozen=True)
-class Gauss:
+class SampledNormal:
     """Gaussian noise on a sample: `square` is (sensitivity / sigma)^2.
 
-    No tuple: a `Known` of the same two numbers would be equal to it, and pay its price.
+    No tuple: a `KnownPair` of the same two numbers would be equal to it, and pay its price.
     """
 
     rate: Fraction
@@ -59,14 +59,14 @@ class Gauss:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPair:
     """An event that is (epsilon, delta)-DP."""
 
     epsilon: Fraction
     delta: Fraction
 
 
-Kind = Gauss | Known
+Kind = SampledNormal | KnownPair
 
 
 class Scale(NamedTuple):
@@ -96,12 +96,12 @@ def find_planned_epsilon(
         kind = _read_event(event, known_pair)
         if kind is None:
             return None
-        if isinstance(kind, Gauss) and kind.rate == 1:
+        if isinstance(kind, SampledNormal) and kind.rate == 1:
             square += count * kind.square  # Gaussians compose to one Gaussian, exactly
         else:
             counts[kind] += count
     if square:
-        counts[Gauss(Fraction(1), square)] = 1
+        counts[SampledNormal(Fraction(1), square)] = 1
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
         return None
     return _compose(tuple(sorted(counts.items(), key=repr)), delta)
@@ -109,7 +109,7 @@ def find_planned_epsilon(
 
 def _is_moderate(kind: Kind) -> bool:
     """Whether a grid of this module is good for an event: no other is worth the time."""
-    if isinstance(kind, Known):
+    if isinstance(kind, KnownPair):
         return kind.epsilon <= _LARGEST_EPSILON
     return kind.square <= _LARGEST_SQUARE
 
@@ -128,7 +128,7 @@ def _count_events(loss: Loss, count: int) -> Iterator[tuple[Loss, int]]:
 def _read_event(event: Loss, known_pair: Callable[[Loss], Pair | None]) -> Kind | None:
     """What an event is to this module, or None."""
     if (pair := known_pair(event)) is not None:
-        return Known(*pair)
+        return KnownPair(*pair)
     if not isinstance(event, losses.PoissonSampled):
         return _read_gaussian(event, Fraction(1))
     if event.neighbours != "add_remove":
@@ -136,15 +136,15 @@ def _read_event(event: Loss, known_pair: Callable[[Loss], Pair | None]) -> Kind 
     return _read_gaussian(event.loss, event.q)
 
 
-def _read_gaussian(event: Loss, rate: Fraction) -> Gauss | None:
+def _read_gaussian(event: Loss, rate: Fraction) -> SampledNormal | None:
     """Noise whose law is at most that of continuous Gaussian noise, also on samples."""
     match event:
         case losses.Gaussian():
-            return Gauss(rate, (event.sensitivity / event.sigma) ** 2)
+            return SampledNormal(rate, (event.sensitivity / event.sigma) ** 2)
         case losses.RoundedGaussian():
-            return Gauss(rate, event.l2_squared / event.sigma**2)
+            return SampledNormal(rate, event.l2_squared / event.sigma**2)
         case losses.GaussianSum() if event.neighbours == "add_remove":
-            return Gauss(rate, (event.clip_norm / event.sigma) ** 2)
+            return SampledNormal(rate, (event.clip_norm / event.sigma) ** 2)
     return None
 
 
@@ -171,13 +171,13 @@ def _compose(counts: tuple[tuple[Kind, int], ...], delta: Fraction) -> Fraction 
 
 def _list_laws(kind: Kind, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The laws of the loss for a unit that leaves and for one that comes."""
-    if isinstance(kind, Known):
+    if isinstance(kind, KnownPair):
         law = _build_known(kind, scale)
         return law, law
     return _build_gauss(kind, scale)
 
 
-def _build_known(kind: Known, scale: Scale) -> LossLaw:
+def _build_known(kind: KnownPair, scale: Scale) -> LossLaw:
     """Randomised response at epsilon, with `delta` at infinity: every such event is at most it."""
     fine = 20
     while kind.epsilon * Fraction(2) ** fine > _FINENESS**2:
@@ -233,13 +233,13 @@ def _times_exponential(value: int, exponent: Fraction) -> int:
     return value * power.low >> BITS if exponent < 0 else (value << BITS) // power.high
 
 
-def _build_gauss(kind: Gauss, scale: Scale) -> tuple[LossLaw, LossLaw]:
+def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The loss of (1-q) N(0,1) + q N(mean,1) towards N(0,1), and the other way round.
 
     It grows with the outcome x. Cells end where it is a point of the grid: every point around 0,
     and then ever fewer, each cell at most a 32nd part of its loss wide. Outcomes beyond the last
-    cell have an infinite loss for who leaves, and that of its end for who comes; those before the
-    first one, if there are any, the other way round.
+    cell have an infinite loss for a unit that leaves, and that of its end for one that comes; those
+    before the first one, if there are any, the other way round.
     """
     mean = Fraction(isqrt(int(kind.square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
     fine = _choose_fine(kind, mean)
@@ -282,7 +282,7 @@ NOTHING = Masses(Enclosure(0, 0), Enclosure(0, 0))
 ALL = Masses(Enclosure(_WHOLE, _WHOLE), Enclosure(_WHOLE, _WHOLE))
 
 
-def _choose_fine(kind: Gauss, mean: Fraction) -> int:
+def _choose_fine(kind: SampledNormal, mean: Fraction) -> int:
     """A grid whose step is at most a 32nd part of the deviation of the loss, roughly.
 
     The deviation is about the least of mean and rate * sqrt(e^square - 1). The step is larger where

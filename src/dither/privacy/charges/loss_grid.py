@@ -91,7 +91,8 @@ def shorten(law: LossLaw, spare: int) -> LossLaw:
 
 
 def convolve(a: LossLaw, b: LossLaw, digits: int, spare: int) -> LossLaw:
-    """The law of the sum of two independent losses."""
+    """The law of the sum of two independent losses, from above: masses are rounded up to units of
+    10**-digits, and up to `spare` of them is moved at either end (`trim`)."""
     while a.fine > b.fine:
         a = coarsen(a)
     while b.fine > a.fine:
@@ -122,7 +123,7 @@ def multiply(a: list[int], b: list[int]) -> list[int]:
 
 
 def repeat(law: LossLaw, count: int, digits: int, spare: int) -> LossLaw:
-    """The law of the sum of `count` independent losses of one law."""
+    """The law of the sum of `count` independent losses of one law, from above; see `convolve`."""
     power = law
     for bit in f"{count:b}"[1:]:
         power = convolve(power, power, digits, spare)

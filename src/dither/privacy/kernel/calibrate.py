@@ -86,6 +86,13 @@ def calibrate_request(
     `delta` is the share of the pot's delta that this question may use.
     """
     queries = check_keys(request, analyses)
+    return calibrate_queries(request, queries, analyses.catalog.unit.label, delta)
+
+
+def calibrate_queries(
+    request: Request, queries: list[AnalysedQuery], unit: str, delta: Fraction
+) -> tuple[Calibrated, ...]:
+    """As `calibrate_request`, where `queries` are the checked queries of the steps, analysed."""
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
     _check_delta(selections, delta)
@@ -95,7 +102,6 @@ def calibrate_request(
         delta /= 2  # the other half is left for a conversion to epsilon
     budget = _budget(request.price, measure, delta)
     delta_of_selection = delta / selections if selections else Fraction(0)
-    unit = analyses.catalog.unit.label
     shares = _shares(request, measures, budget, delta)
     return tuple(
         calibrate_step(step, StepTerms(analysed, own, share, delta_of_selection, unit))
@@ -120,9 +126,9 @@ def _shares(
     """
     weights = [step.weight for step in request.steps]
     whole = sum(weights, Fraction(0))
-    by_rho = sum((w for w, own in zip(weights, measures, strict=True) if own == "rho"), Fraction(0))
-    if not by_rho or by_rho == whole:
+    if len(set(measures)) == 1:
         return [budget * weight / whole for weight in weights]
+    by_rho = sum((w for w, own in zip(weights, measures, strict=True) if own == "rho"), Fraction(0))
     rho = rho_within(budget * by_rho / whole, delta)
     return [
         rho * weight / by_rho if own == "rho" else budget * weight / whole

@@ -43,7 +43,7 @@ from dither.plan.algebra import (
     Scores,
     UnitVectors,
 )
-from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
+from dither.privacy.mechanisms.adaptive_blocks import build_adaptive_blocks
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -192,24 +192,6 @@ def build_scores_by_exponential(terms: StepTerms) -> Built:
 def build_scores_by_permute_and_flip(terms: StepTerms) -> Built:
     """A choice by permute-and-flip at epsilon_i."""
     return Built(FlippedScoreSelection(terms.share, *terms.analysed.score_move, *terms.adjacency))
-
-
-def build_adaptive_blocks(terms: StepTerms) -> Built:
-    """Build splits and counts of blocks at epsilon_i; every key is an axis."""
-    query = terms.query
-    assert isinstance(query, Partition)
-    _ = terms.analysed.released_rows  # refused before a mechanism is built
-    return Built(
-        AdaptiveBlocks.for_epsilon(
-            terms.share,
-            query.tree_share,
-            terms.analysed.partition_move,
-            tuple(domain.codes for domain in terms.analysed.domains),
-            query.score,
-            query.threshold,
-            terms.adjacency,
-        )
-    )
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:

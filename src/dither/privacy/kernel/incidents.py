@@ -12,8 +12,8 @@ from threading import Lock
 from dither.errors import RefusedError
 from dither.privacy.kernel.steward_log import log_incident
 from dither.privacy.ledger import Ledger, Reservation
-from dither.privacy.ledger.rows import REFUSED_MEANWHILE
-from dither.privacy.ledger.store import ABANDONED, SUSPENDED
+from dither.privacy.ledger.rows import ABANDONED, REFUSED_MEANWHILE
+from dither.privacy.ledger.store import SUSPENDED
 from dither.rules import PrivacyRule
 
 FAILED = "failed_after_reserve"

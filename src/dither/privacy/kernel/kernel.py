@@ -40,6 +40,7 @@ from dither.privacy.kernel.release import (
 from dither.privacy.kernel.repeats import repeated
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements, take_apart
+from dither.privacy.kernel.time_limit import TimeLimitError, limit_time
 from dither.privacy.kernel.uninterrupted import Uninterrupted
 from dither.privacy.kernel.versions import newest
 from dither.privacy.kernel.windows import paying
@@ -93,6 +94,7 @@ class Kernel:
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
         self.clock = now
+        self.engine_limit_s: float | None = None
         self.version = newest(self.ledger, self._state)
 
     def view(self, pot: str) -> LedgerView:
@@ -248,9 +250,17 @@ class Kernel:
         """
         key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
-            with suppress(Exception):
-                return self.measure(priced, measurer, key)
-        return self.measure(priced, measurer, key)
+            try:
+                return self._measure_in_time(priced, measurer, key)
+            except TimeLimitError:
+                raise
+            except Exception:
+                continue
+        return self._measure_in_time(priced, measurer, key)
+
+    def _measure_in_time(self, priced: Priced, measurer: Measurer, key: bytes) -> list[Exact]:
+        with limit_time(self.engine_limit_s, measurer.interrupt):
+            return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:
         """Count a failure now, or before this kernel answers again.
@@ -260,7 +270,11 @@ class Kernel:
         self._incidents.record(reservation, error)
 
     def check_incidents(self, pot: str) -> None:
-        """Refuses while incidents suspend the pot, all that it is inside of, or the dataset."""
+        """Refuse while incidents suspend the pot, all that it is inside of, or the dataset.
+
+        Refused too where another curator took over (rule one-curator).
+        """
+        self.ledger.check_epoch()
         self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
     def answer(self, request: Request, rules: int = NEWEST_RULES) -> Release:

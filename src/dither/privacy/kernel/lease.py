@@ -28,7 +28,7 @@ import pyarrow as pa
 from dither.canonical import digest
 from dither.errors import RefusedError, UnavailableError
 from dither.privacy.charges.measures import leaf_events, pair
-from dither.privacy.kernel.kernel import Kernel, now
+from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements
@@ -242,7 +242,7 @@ class Lease:
                 ]
                 table = pa.table({"steps": pa.array(texts, pa.list_(pa.list_(pa.string())))})
                 self._kernel.ledger.commit(
-                    self.reservation, table_bytes(table), {"v": 1}, released_at=now()
+                    self.reservation, table_bytes(table), {"v": 1}, released_at=self._kernel.clock()
                 )
             except BaseException as error:
                 self._kernel.record_incident(self.reservation, error)

@@ -29,8 +29,6 @@ def missing_head(head_path: Path, last: Anchor) -> str:
     """Write what a steward should do when the head is gone: the message of a refusal."""
     return (
         f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
-        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it "
-        "is lost for good and "
-        f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
-        f"printf '%s' '{last.text()}' > '{head_path}'"
+        "Steward: copy the head from the machine where this ledger last ran. If it is lost for "
+        "good, what was spent since nobody knows: 'dither ledger close CATALOG' closes every budget"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import pot_tree, pots, rows, settled, suspension
+from dither.privacy.ledger import epochs, pot_tree, pots, rows, settled, suspension
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Found, LedgerView, Registered
@@ -51,6 +51,11 @@ class Readings:
                 pot_tree.windows(terms),
                 self._is_suspended(transaction, terms, pot),
             )
+
+    def read_epoch(self) -> epochs.Epoch:
+        """The epoch of the ledger now."""
+        with self._database.transaction(write=False) as transaction:
+            return epochs.read_epoch(transaction)
 
     def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
         """The partition into windows and its windows, as opened; None where there are none."""

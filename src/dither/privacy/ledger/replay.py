@@ -16,6 +16,7 @@ from dither.errors import DitherError
 from dither.privacy.ledger import pot_acts, pot_tree, pots, rows, suspension, tables
 from dither.privacy.ledger.chain import Broken, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.epochs import STARTS
 from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.loss_documents import read_loss
@@ -34,6 +35,7 @@ class Reserve:
     loss: dict[str, Any]
     request_hash: str
     lease: bool
+    epoch: int = 0
 
 
 @dataclass
@@ -52,6 +54,8 @@ class Replay:
     lineage: Any = None
     incidents_open: list[int] = field(default_factory=list)
     misses: int = 0
+    epoch: int = 0
+    losses: list[tuple[int, int | None]] = field(default_factory=list)
     recounted: dict[str, Pot] | None = (
         None  # totals by the present rule, where the old one was short
     )
@@ -78,6 +82,7 @@ class Replay:
                 raise Broken(seq, "its body is not written as dither writes it")
             body = json.loads(body_json)
             totals = body.pop("totals", None)
+            self._check_epoch(seq, kind, body.pop("epoch", 0))
             if set(body) != tables.BODIES[kind]:
                 raise Broken(seq, f"its body is not that of a {kind} entry")
             self._check_sealing(seq, kind, totals)
@@ -89,6 +94,25 @@ class Replay:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ZeroDivisionError):
             raise Broken(seq, f"its body is not that of a {kind} entry") from None
         self.last = Anchor(seq, hashed)
+
+    def _check_epoch(self, seq: int, kind: str, epoch: Any) -> None:
+        """Raise Broken where an entry names another epoch than that of the newest takeover."""
+        expected = self.epoch + (kind in STARTS)
+        if epoch != expected or type(epoch) is not int:
+            raise Broken(seq, f"names epoch {epoch!r} in epoch {expected}")
+        self.epoch = epoch
+
+    def _takeover(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay a takeover: charges of earlier epochs are committed no more."""
+        if not all(isinstance(text, str) and text for text in body.values()):
+            raise Broken(seq, "names no curator or no folder of heads")
+
+    def _lost(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay the loss of entries: every pot is closed for ever, as if it had spent all."""
+        if body["first"] != seq or not (body["last"] is None or body["last"] >= seq):
+            raise Broken(seq, "says that other entries were lost than those from here on")
+        self.pots = {name: pots.close_pot(pot) for name, pot in self.pots.items()}
+        self.losses.append((body["first"], body["last"]))
 
     def _check_sealing(self, seq: int, kind: str, totals: Any) -> None:
         """Raise Broken where an entry does not name the digest of all totals, as it must.
@@ -145,7 +169,7 @@ class Replay:
         self.pending.add(seq)
         payers = frozenset(body["charges"])
         self.reserves[seq] = Reserve(
-            leaves, payers, body["loss"], body["request_hash"], body["lease"]
+            leaves, payers, body["loss"], body["request_hash"], body["lease"], self.epoch
         )
 
     def _check_suspended(self, seq: int, leaves: tuple[str, ...]) -> None:
@@ -202,6 +226,8 @@ class Replay:
         """Replay the storing of an answer: its reserve must be pending and not suspended."""
         if body["reserve"] not in self.pending:
             raise Broken(seq, f"commits {body['reserve']!r}, which is not an open reserve")
+        if self.reserves[body["reserve"]].epoch != self.epoch:
+            raise Broken(seq, f"commits {body['reserve']!r}, a charge of an earlier epoch")
         if not self.reserves[body["reserve"]].lease:
             self._check_suspended(seq, self.reserves[body["reserve"]].leaves)
         self.pending.remove(body["reserve"])

@@ -104,6 +104,12 @@ class Reports(Readings):
                 incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE
             )
 
+    def losses(self) -> tuple[tuple[int, int | None], ...]:
+        """List the entries that were lost: the first, and the last where the head told it."""
+        with self._database.transaction(write=False) as transaction:
+            bodies = [body for _, body in rows.bodies(transaction, "lost")]
+        return tuple((body["first"], body["last"]) for body in bodies)
+
     def release(self, reservation_seq: int) -> Stored | None:
         """A stored release, for those whose pot paid for it."""
         with self._database.transaction(write=False) as transaction:

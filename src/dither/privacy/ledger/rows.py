@@ -22,6 +22,8 @@ from dither.privacy.ledger.records import Incident, Registered, Reservation, Sto
 from dither.privacy.ledger.settled import UnderWay
 from dither.rules import PrivacyRule
 
+ABANDONED = "abandoned"
+"""The code of a charge whose process died, or was cut off, before it stored an answer."""
 REFUSED_MEANWHILE = "suspended_meanwhile"
 """The code of a charge whose answer was held back because another request had failed meanwhile: it
 tells nothing of its own rows, so it is recorded and counts towards no limit."""

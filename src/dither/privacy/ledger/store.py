@@ -22,7 +22,7 @@ from typing import Any, Self
 from dither.canonical import quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import Charge
-from dither.privacy.ledger import chain, pot_tree, pots, queries, rows, suspension
+from dither.privacy.ledger import chain, epochs, pot_tree, pots, queries, rows, suspension
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor, Head
 from dither.privacy.ledger.location import Location, database_at, is_url, missing_head
@@ -35,7 +35,6 @@ from dither.privacy.losses import Loss
 from dither.privacy.noise.source import fresh_bytes
 from dither.rules import PrivacyRule
 
-ABANDONED = "abandoned"
 SUSPENDED = "suspended until the data steward clears an incident"
 Append = Callable[..., Anchor]  # Writer.append
 Payment = tuple[dict[str, Charge], dict[str, Pot]]
@@ -49,6 +48,7 @@ class Ledger(queries.Readings):
         self._seal = seal
         self.location: Location = location if is_url(location) else Path(location)
         self._head = Head(Path(head_path), self.location)
+        self.epoch: int | None = None  # the one that a curator holds (takeover.take_over)
         self.on_abandoned: Callable[[int, str], None] = lambda reserve, pot: None
         super().__init__(database_at(self.location))
 
@@ -70,6 +70,7 @@ class Ledger(queries.Readings):
                 ledger._database, transaction, ledger._follow(transaction, anchor or START), seal
             )
             writer.checked_totals()
+            epochs.check_heads(epochs.read_epoch(transaction), ledger._head.path)
         with ledger._head.locked():
             ledger._head.advance(writer.last)
         return ledger
@@ -199,7 +200,7 @@ class Ledger(queries.Readings):
         with self._appending() as (transaction, append):
             for seq, holder in rows.list_pending(transaction):
                 if is_dead(holder):
-                    append("incident", {"reserve": seq, "code": ABANDONED})
+                    append("incident", {"reserve": seq, "code": rows.ABANDONED})
                     rows.let_go(transaction, seq)
                     abandoned[seq] = rows.entry(transaction, seq)[1]["pots"][0]
         for seq, pot in abandoned.items():
@@ -293,6 +294,11 @@ class Ledger(queries.Readings):
             with self._head.locked():
                 self._head.advance(tail.last)
 
+    def check_epoch(self) -> None:
+        """Raise FencedError where another curator took over: before anything is sent."""
+        if self.epoch is not None and self.read_epoch().number != self.epoch:
+            raise epochs.FencedError
+
     def record_incident(self, reservation: Reservation, code: str) -> None:
         """Record a failure after `reservation`: the charge stays, a later commit of it is refused.
 
@@ -339,6 +345,8 @@ class Ledger(queries.Readings):
                         rule=PrivacyRule.ROLLBACK,
                     )
                 writer = self._build_writer(transaction, self._follow(transaction, anchor))
+                if self.epoch not in (None, writer.epoch):
+                    raise epochs.FencedError
                 yield transaction, writer
             if anchored:
                 self._head.advance(writer.last)

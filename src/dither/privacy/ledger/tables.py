@@ -15,9 +15,8 @@ APPLICATION_ID = 0x64746872  # "dthr" in the SQLite header
 SCHEMA_VERSION = 2
 
 # every kind of entry, and all that its body holds beside `totals` (the digest of all running totals
-# after the entry,
-# missing in ledgers of the first version): no time but the release's, nothing counted or measured
-# on data
+# after the entry, missing in ledgers of the first version) and `epoch` (missing before the first
+# takeover): no time but the release's, nothing counted or measured on data
 BODIES = {
     "open": {
         *(
@@ -52,6 +51,8 @@ BODIES = {
     "clear": {"reason"},
     "recount": {"pots"},
     "miss": {"number"},
+    "takeover": {"curator", "heads"},
+    "lost": {"first", "last", "heads"},
 }
 
 metadata = MetaData()

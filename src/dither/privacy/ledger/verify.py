@@ -49,8 +49,18 @@ class Report:
     def __str__(self) -> str:
         if not self.ok:
             return f"the ledger does NOT verify: {self.problem}"
-        counts = f"{self.entries} entries, {self.releases} releases, {len(self.pots)} budgets"
+        counts = ", ".join(
+            (
+                _count(self.entries, "entry", "entries"),
+                _count(self.releases, "release", "releases"),
+                _count(len(self.pots), "budget", "budgets"),
+            )
+        )
         return "\n".join((f"the ledger verifies: {counts}", *self.notes))
+
+
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def verify(location: Location, head_path: Path, anchors: tuple[SignedAnchor, ...] = ()) -> Report:

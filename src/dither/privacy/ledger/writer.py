@@ -29,7 +29,7 @@ from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.rules import PrivacyRule
 
-_WITHOUT_CHARGES = ("commit", "incident", "miss")
+_WITHOUT_CHARGES = ("commit", "incident", "miss", "takeover")
 
 
 class ReplayNeededError(RefusedError):
@@ -59,6 +59,7 @@ class Writer:
         self._database = database
         self._transaction = transaction
         self._digest = self._digest_after(tail.last.seq, tail.newest_body)
+        self.epoch = _epoch_in(tail.newest_body)
         self._totals: dict[str, tuple[str, ...]] | None = None
 
     def append(self, kind: str, body: dict[str, Any], changed: Iterable[Pot] = ()) -> Anchor:
@@ -75,7 +76,10 @@ class Writer:
             totals[pot.name] = rows.texts(pot)
         if moved or self._digest is None:
             self._digest = digest_totals(totals)
-        self.last = rows.append(self._transaction, self.last, kind, body | {"totals": self._digest})
+        sealed = body | {"totals": self._digest}
+        if self.epoch:
+            sealed["epoch"] = self.epoch
+        self.last = rows.append(self._transaction, self.last, kind, sealed)
         return self.last
 
     def checked_totals(self) -> dict[str, tuple[str, ...]]:
@@ -156,6 +160,11 @@ class Writer:
             "'dither ledger verify CATALOG', and restore the ledger's newest copy",
             rule=PrivacyRule.ROLLBACK,
         )
+
+
+def _epoch_in(body_json: str | None) -> int:
+    """The epoch that an entry names; 0 before the first takeover."""
+    return 0 if body_json is None else int(json.loads(body_json).get("epoch", 0))
 
 
 def _digest_in(body_json: str | None) -> str | None:

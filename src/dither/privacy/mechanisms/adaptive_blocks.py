@@ -28,10 +28,11 @@ import numpy as np
 from dither.canonical import number_text, positive
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
+from dither.plan.algebra import Partition
 from dither.plan.partitions import (
     MOST_AXES,
     SCORES,
-    Block,
+    CellBlock,
     add_up,
     find_whole_block,
     score_block,
@@ -40,6 +41,7 @@ from dither.plan.partitions import (
 )
 from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers, round_up
+from dither.privacy.mechanisms.step_terms import Built, StepTerms
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import check_source
@@ -50,7 +52,10 @@ LN2_ABOVE = Fraction(693148, 10**6)
 
 @dataclass(frozen=True)
 class AdaptiveBlocks:
-    """Splits blocks of counts by noisy scores, and counts the blocks that are left."""
+    """Splits blocks of counts by noisy scores, and counts the blocks that are left.
+
+    `moved` is V, the most that one unit moves all cells in L1; `axes` are their sizes.
+    """
 
     stored_name: ClassVar[str] = "AdaptiveBlocks"  # in digests of stored releases: never changes
 
@@ -120,18 +125,18 @@ class AdaptiveBlocks:
         return self.release_exact(cells, check_source(source))
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
-        """1 or 0 for every block of two or more cells that was reached, level by level, whether it
-        was split; then the noisy counts of the unsplit blocks in the order of reaching.
+        """1 or 0 for every block of two or more cells that was reached, level by level: whether it
+        was split. Then the noisy counts of the blocks left, in each level single cells first.
 
         What is below 0 counts as 0: the proof needs blocks that hold no less than their parts.
         """
         cells = np.maximum(exact_integers(exact), 0).reshape(self.axes)
         splits: list[int] = []
-        leaves: list[Block] = []
+        leaves: list[CellBlock] = []
         level = [find_whole_block(self.axes)]
         while level:
-            leaves += [block for block in level if block.cells == 1]
-            tested = [block for block in level if block.cells > 1]
+            leaves += [block for block in level if block.cell_count == 1]
+            tested = [block for block in level if block.cell_count > 1]
             chosen = self._choose_splits(cells, tested, source)
             splits += chosen
             level = []
@@ -147,16 +152,18 @@ class AdaptiveBlocks:
         ]
         return splits + counts
 
-    def _choose_splits(self, cells: Any, tested: list[Block], source: Words) -> list[int]:
+    def _choose_splits(self, cells: Any, tested: list[CellBlock], source: Words) -> list[int]:
         """1 for every block of one level that is split, else 0."""
         noise = discrete_laplace(self.tree_scale, (len(tested),), source=source)
+        scores = [self.find_split_score(take_block(cells, block), block.depth) for block in tested]
         return [
-            int(self.floor_score(take_block(cells, block), block.depth) + drawn > self.threshold)
-            for block, drawn in zip(tested, noise.tolist(), strict=True)
+            int(score + drawn > self.threshold)
+            for score, drawn in zip(scores, noise.tolist(), strict=True)
         ]
 
-    def floor_score(self, numbers: Any, depth: int) -> int:
-        """The score of a block less what its depth takes off, and not below a public floor."""
+    def find_split_score(self, numbers: Any, depth: int) -> int:
+        """The score that decides a split: less `step` for every split above, at least
+        threshold - step."""
         lowered = score_block(np.asarray(numbers), self.score) - depth * self.step
         return max(self.threshold - self.step, lowered)
 
@@ -183,6 +190,25 @@ class AdaptiveBlocks:
 
 
 def _bound_path(axes: int) -> Fraction:
-    """(2 fan - 1) / (fan - 1): the most that one step of a count costs along its path."""
+    """(2 fan - 1) / (fan - 1): how much moving one cell by 1 costs in all splits, times
+    tree_scale."""
     fan = 1 << axes
     return Fraction(2 * fan - 1, fan - 1)
+
+
+def build_adaptive_blocks(terms: StepTerms) -> Built:
+    """Build the mechanism of a partition at the step's epsilon; every key is an axis."""
+    query = terms.query
+    assert isinstance(query, Partition)
+    _ = terms.analysed.released_rows  # checks the partition before a mechanism is built
+    return Built(
+        AdaptiveBlocks.for_epsilon(
+            terms.share,
+            query.tree_share,
+            terms.analysed.partition_move,
+            tuple(domain.codes for domain in terms.analysed.domains),
+            query.score,
+            query.threshold,
+            terms.adjacency,
+        )
+    )

@@ -164,23 +164,43 @@ def _sieve(
 ) -> NDArray[np.int64]:
     """Find the candidates that may win.
 
-    A long Gumbel race drops those that certainly lose to the best of a few. A key is share - log(E)
-    with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most
-    exp(share - best): one exponential instead of four logarithms. Shares near `best` err by far
-    less than the slack; far below it `reach` is under one word whatever the error, and only the
-    word 0 survives.
+    A long race drops those that certainly lose to the best of a few. A Gumbel key is share - log(E)
+    with E >= U >= word / 2**width: it reaches `best` only if word / 2**width is at most weight *
+    exp(share - best). The largest of w exponential noises reaches best - share only if 1 - U is at
+    most w * exp(share - best), since (1 - p)^w >= 1 - w p. So one exponential decides instead of
+    several logarithms. Shares near `best` err by far less than the slack; far below it `reach` is
+    under one word whatever the error, and only the last word survives.
     """
-    if noise != "gumbel" or len(gaps) < _SIEVED_FROM:
+    if len(gaps) < _SIEVED_FROM or (weights is not None and weights.dtype == object):
         return np.arange(len(gaps))
-    shares = _shares(gaps, scale, weights)
+    shares = _shares(gaps, scale)
     few = np.append(np.arange(0, len(gaps), len(gaps) // 1024), shares.argmax())
-    best = _keys(shares[few], words[few], width, noise)[0].max()
+    best = _few_keys(gaps[few], scale, weights, words, few, width, noise).max()
     if not best > -1024.0:  # never seen: it takes a uniform closer to 1 than words can say
         return np.arange(len(gaps))
     with np.errstate(all="ignore"):
         shares += width * math.log(2.0) - best + 2.0**-10
         reach = np.exp(shares, out=shares)
-    return np.flatnonzero(words.astype(np.float64) <= reach)
+        if weights is not None:
+            reach *= weights
+    rests = words if noise == "gumbel" else np.uint64(2**width - 1) - words
+    return np.flatnonzero(rests.astype(np.float64) <= reach)
+
+
+def _few_keys(
+    gaps: NDArray[Any],
+    scale: Fraction,
+    weights: NDArray[Any] | None,
+    words: NDArray[np.uint64],
+    few: NDArray[np.int64],
+    width: int,
+    noise: Noise,
+) -> NDArray[np.float64]:
+    """Compute certain lower ends of the keys of a few candidates, whose gaps these are."""
+    weighed = None if weights is None else weights[few]
+    if noise == "gumbel":
+        return _keys(_shares(gaps, scale, weighed), words[few], width, noise)[0]
+    return _keys(_shares(gaps, scale), words[few], width, noise, weighed)[0]
 
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:

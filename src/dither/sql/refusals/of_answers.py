@@ -46,19 +46,20 @@ OF_ANSWERS: dict[str, Refusal] = {
         "a row's id is never read",
         "COUNT(*) counts rows, COUNT(DISTINCT patient_id) counts people",
         PrivacyRule.IDS_NEVER_READ,
-        "SELECT COUNT(DISTINCT visit_id) FROM visits",
+        "SELECT COUNT(DISTINCT doctor_id) FROM visits",
         "SELECT COUNT(*) FROM visits",
         without_owner="COUNT(*) counts the rows, each of which is protected by itself",
     ),
     "filtered people": Refusal(
         "a count of people with FILTER (WHERE ...) by a key without declared values",
         "such keys are selected among all rows, and these people are counted among fewer",
-        "put the condition into WHERE, or declare the values of the key",
+        "beside counts, sums and averages alone it is counted per person; or put the condition "
+        "into WHERE",
         PrivacyRule.KEY_SELECTION,
+        "SELECT diagnosis, MEDIAN(cost) AS m, COUNT(DISTINCT patient_id) FILTER (WHERE cost > 5) "
+        "AS n FROM visits GROUP BY diagnosis",
         "SELECT diagnosis, COUNT(DISTINCT patient_id) FILTER (WHERE cost > 5) AS n FROM visits "
         "GROUP BY diagnosis",
-        "SELECT diagnosis, COUNT(DISTINCT patient_id) AS n FROM visits WHERE cost > 5 GROUP BY "
-        "diagnosis",
     ),
     "text key": Refusal(
         "GROUP BY a text",

@@ -164,13 +164,13 @@ OF_ROWS: dict[str, Refusal] = {
         without_owner="ask for it as a question of its own, and write the number",
     ),
     "public scalar": Refusal(
-        "a subquery over public tables used as a value",
-        "public tables are read together with private rows, and nothing is computed from them "
-        "before",
-        "write the number, which is public, or join the public table",
+        "a subquery over public tables that may give several rows, or stands beside noisy numbers",
+        "public tables are read together with private rows, and each row meets one value",
+        "in WHERE or inside an aggregate a total such as MAX(...), or the row of a unique key; "
+        "beside noisy numbers write the number, which is public",
         PrivacyRule.PUBLIC_FACTS,
-        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(beds) FROM counties)",
-        "SELECT COUNT(*) FROM visits WHERE cost > 155",
+        "SELECT COUNT(*) / (SELECT SUM(beds) FROM counties) FROM visits",
+        "SELECT COUNT(*) / 9310 FROM visits",
     ),
     "window": Refusal(
         "window functions",

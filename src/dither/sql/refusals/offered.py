@@ -128,42 +128,7 @@ def _join_where_unmatched_rows_add_nothing(query: exp.Query, catalog: Catalog) -
     return query
 
 
-def _count_people_first(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """Rewrite keys with one COUNT(DISTINCT person) FILTER (WHERE ...) as a question over people.
-
-    A subquery says whether a person counts in a group, and the question how many do.
-    """
-    clauses = ("having", "order", "distinct", "qualify", "limit", "with_")
-    if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in clauses):
-        return query
-    group = query.args.get("group")
-    keys = group.expressions if group is not None else []
-    counts = [output for output in query.selects if isinstance(output.unalias(), exp.Filter)]
-    others = [output for output in query.selects if output not in counts]
-    are_plain = all(isinstance(key, exp.Column) and not key.table for key in keys)
-    if (
-        not keys
-        or len(counts) != 1
-        or not are_plain
-        or sorted(map(str, others)) != sorted(map(str, keys))
-    ):
-        return query
-    counted = counts[0].unalias()
-    person = counted.this.this.expressions if isinstance(counted.this.this, exp.Distinct) else []
-    if not isinstance(counted.this, exp.Count) or len(person) != 1:
-        return query
-    is_counted = f"MAX(CASE WHEN {counted.expression.this.sql(dialect='duckdb')} THEN 1 ELSE 0 END)"
-    inner = query.copy()
-    inner.set("expressions", [person[0].copy(), *(key.copy() for key in keys)])
-    inner.select(f"{is_counted} AS counted", dialect="duckdb", copy=False)
-    inner.set("group", exp.Group(expressions=[person[0].copy(), *(key.copy() for key in keys)]))
-    total = exp.alias_(exp.Sum(this=exp.column("counted")), counts[0].alias or "count")
-    outputs = [total if output is counts[0] else output.copy() for output in query.selects]
-    return exp.select(*outputs).from_(inner.subquery("people")).group_by(*keys)
-
-
 _PASSES = (
-    _count_people_first,
     _write_semi_joins,
     _write_any_as_in,
     _drop_recursive,

@@ -26,11 +26,14 @@ def refuse(
 ) -> QueryError:
     """Make a QueryError that shows the line of the question with the node marked.
 
-    The caller raises it.
+    What has no position of its own is marked at the first word. The caller raises it.
     """
     start, end = span or _find_nearest_span(node)
-    if end <= start:
+    if end <= start and not sql.strip():
         return QueryError(message)
+    if end <= start:
+        start = len(sql) - len(sql.lstrip())
+        end = start + len(sql[start:].split(None, 1)[0])
     line_start = sql.rfind("\n", 0, start) + 1
     line_end = sql.find("\n", start)
     line = sql[line_start : line_end if line_end >= 0 else len(sql)]

@@ -13,7 +13,7 @@ def rewrite_constant_subqueries(query: exp.Query, catalog: Catalog) -> exp.Query
 
     It reads no table and no column, and has one row.
     """
-    for subquery in find_nodes(query, exp.Subquery):
+    for subquery in reversed(find_nodes(query, exp.Subquery)):  # the innermost first
         select = subquery.this
         in_expression = not isinstance(
             subquery.parent, (exp.From, exp.Join, exp.In, exp.Exists, exp.Any, exp.All, exp.CTE)

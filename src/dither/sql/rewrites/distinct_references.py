@@ -1,7 +1,8 @@
 """`COUNT(DISTINCT order_id)` of lines counts the orders that have a line: GROUP BY order_id first.
 
-An id that refers to another table's row names one owner, and is never null. So a row for each id
-and key, which belongs to that owner, is what there is to count.
+An id that refers to another table's row, or that others refer to, names one owner. So a row for
+each id and key, which belongs to that owner, is what there is to count; a row without an id is not
+counted.
 """
 
 from __future__ import annotations
@@ -10,45 +11,57 @@ from sqlglot import exp
 
 from dither.catalog import Catalog, OwnerReference
 from dither.catalog.owners import owner_names
-from dither.sql.per_unit import is_aggregate, walk
-from dither.sql.rewrites.sources import TableSource, find_source, list_selects, list_sources
+from dither.sql.per_unit import is_aggregate
+from dither.sql.rewrites.distinct_ids import list_referenced
+from dither.sql.rewrites.nest_rows import list_keys, nest_rows
+from dither.sql.rewrites.sources import find_source, list_selects, list_sources
+from dither.sql.tree_nodes import list_own_nodes
 
 
 def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query:
     """Count rows of a subquery in the place of ids that refer to another table's rows.
 
-    Only where nothing else is counted or added up, and all tables are joined by plain joins.
+    Only where all tables are joined by plain joins, and beside it only rows and values are counted,
+    added up or averaged: those are counted and added up for each id first.
     """
     for select in list_selects(query):
         counted = _find_counted(select)
         joins = select.args.get("joins") or []
         has_outer = any(join.side for join in joins)
-        if counted is None or has_outer or not _is_reference(counted, select, catalog):
+        if counted is None or has_outer or not _names_one_owner(counted, select, catalog):
             continue
-        keys = _list_keys(select, list_sources(select, catalog))
+        keys = list_keys(select, list_sources(select, catalog))
         if keys is not None:
-            _nest(select, counted, keys)
+            nest_rows(select, counted, keys)
     return query
 
 
 def _find_counted(select: exp.Select) -> exp.Column | None:
-    """The one column that all aggregates of a SELECT count the distinct values of."""
+    """The one column whose distinct values a SELECT counts.
+
+    None where there are several, or where another aggregate is not counted for each id first.
+    """
     having = select.args.get("having")
     order = select.args.get("order")
     clauses = [*select.expressions, *(clause for clause in (having, order) if clause is not None)]
-    aggregates = [node for clause in clauses for node in walk(clause) if is_aggregate(node)]
+    aggregates = [
+        node for clause in clauses for node in list_own_nodes(clause) if is_aggregate(node)
+    ]
     columns = set()
     for node in aggregates:
-        is_distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
-        if not is_distinct or len(node.this.expressions) != 1:
+        is_distinct = isinstance(node.this, exp.Distinct)
+        if isinstance(node, exp.Count) and is_distinct and len(node.this.expressions) == 1:
+            columns.add(node.this.expressions[0])
+            continue
+        is_added = type(node) in (exp.Count, exp.Sum, exp.Avg) and not is_distinct
+        if not is_added or isinstance(node.parent, exp.Filter):
             return None
-        columns.add(node.this.expressions[0])
     only = columns.pop() if len(columns) == 1 else None
     return only if isinstance(only, exp.Column) else None
 
 
-def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> bool:
-    """Whether a column is the whole key of the row that owns the rows of its table."""
+def _names_one_owner(column: exp.Column, select: exp.Select, catalog: Catalog) -> bool:
+    """Whether a column is the whole key of a row that rows refer to, or the reference to it."""
     name = find_source(column, list_sources(select, catalog))
     clause = select.args.get("from_")
     nodes = [clause.this, *(join.this for join in select.args.get("joins") or [])] if clause else []
@@ -58,80 +71,13 @@ def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> b
         if not is_named or node.name.lower() not in tables:
             continue
         table = catalog.table(node.name)
+        if table.kind != "private":
+            return False
         owners = {owner.lower() for owner in owner_names(catalog, table)}
-        is_owner = column.name.lower() in owners  # people are counted as such
-        if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1 and not is_owner:
-            return table.owner.by[0][0].lower() == column.name.lower()
+        if column.name.lower() in owners:  # people are counted as such
+            return False
+        keys = list_referenced(table.name, catalog)
+        if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1:
+            keys = keys | {table.owner.by[0][0].lower()}
+        return column.name.lower() in keys
     return False
-
-
-def _list_keys(select: exp.Select, sources: list[TableSource]) -> dict[str, exp.Expr] | None:
-    """The keys of GROUP BY, each under a name of its own; None where they are more than a list.
-
-    In GROUP BY a column comes before an output of the same name.
-    """
-    group = select.args.get("group")
-    if select.args.get("distinct") or select.args.get("qualify"):
-        return None
-    if group is None:
-        return {}
-    if any(value for clause, value in group.args.items() if clause != "expressions"):
-        return None
-    outputs = select.expressions
-    by_alias = {output.alias.lower(): output.this for output in outputs if output.alias}
-    keys: dict[str, exp.Expr] = {}
-    for position, node in enumerate(group.expressions, 1):
-        key = node
-        if isinstance(node, exp.Literal):
-            if node.is_string or not 1 <= int(node.this) <= len(outputs):
-                return None
-            key = outputs[int(node.this) - 1].unalias()
-        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
-            if any(source.columns is None for source in sources):
-                return None
-            if not any(node.name.lower() in (source.columns or ()) for source in sources):
-                key = by_alias[node.name.lower()]
-        keys[f"key_{position}"] = key
-    return keys
-
-
-def _nest(select: exp.Select, counted: exp.Column, keys: dict[str, exp.Expr]) -> None:
-    """Put one row for each id and key under the SELECT, which counts them."""
-    inner_outputs = [counted.copy(), *(exp.alias_(key.copy(), name) for name, key in keys.items())]
-    inner = exp.Select(expressions=inner_outputs)
-    for clause in ("from_", "joins", "where"):
-        inner.set(clause, select.args.get(clause))
-        select.set(clause, None)
-    inner_keys = [counted.copy(), *(key.copy() for key in keys.values())]
-    inner.set("group", exp.Group(expressions=inner_keys))
-    for output in select.expressions:
-        if not output.alias and output in keys.values():
-            output.replace(exp.alias_(output.copy(), output.name or output.sql()))
-    aliases = {output.alias.lower() for output in select.expressions if output.alias}
-    for clause in ("expressions", "having", "order"):
-        nodes = select.args.get(clause)
-        kept = aliases if clause == "order" else set()
-        for node in nodes if isinstance(nodes, list) else [nodes] if nodes is not None else []:
-            node.replace(_rename(node, keys, kept))
-    select.set("from_", exp.From(this=inner.subquery("counted_ids")))
-    if keys:
-        select.set("group", exp.Group(expressions=[exp.column(name) for name in keys]))
-
-
-def _rename(node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str]) -> exp.Expr:
-    """The node with the names of keys, and rows counted in the place of ids.
-
-    Names in `kept` stay: ORDER BY reads them as outputs.
-    """
-
-    def change(child: exp.Expr) -> exp.Expr:
-        if isinstance(child, exp.Column) and not child.table and child.name.lower() in kept:
-            return child
-        for name, key in keys.items():
-            if child == key:
-                return exp.column(name)
-        if isinstance(child, exp.Count):
-            return exp.Count(this=exp.Star())
-        return child
-
-    return node.transform(change)

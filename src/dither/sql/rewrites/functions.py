@@ -57,6 +57,8 @@ def rewrite_functions(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 def _rewrite(node: exp.Expr) -> exp.Expr | None:
     """Return what to write in place of a node; None where it stays."""
+    if not isinstance(node, exp.Func):
+        return None
     if isinstance(node, exp.Anonymous):
         name = str(node.this).lower()
         arguments = node.expressions

@@ -1,0 +1,163 @@
+"""Named algorithms that run in the curator as one job: synthetic tables, and models of tables.
+
+An algorithm is handed public facts and one lease, and never a row; what it makes follows from the
+noisy numbers of that lease. What can be refused by public facts is refused before the job holds the
+dataset, by a run that ends where it would charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dither.answer.leased import LeaseDoor, OpenFixedLease, OpenLease, write_request
+from dither.canonical import Number, digest, exact
+from dither.catalog import Catalog
+from dither.curator.ask_log import AskLog
+from dither.embedded import EmbeddedCurator
+from dither.errors import DitherError, ParameterError, UnavailableError
+from dither.plan.algebra import Query
+from dither.plan.analyse import analyse
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request
+from dither.privacy.ledger import LedgerView
+from dither.protocol.documents import read_rows
+from dither.protocol.job_messages import FitTerms, RunJob, SynthesizeTerms
+from dither.strict_json import read_document
+
+Lease = TypeVar("Lease", bound=LeaseDoor)
+MOST_STEPS = 5_000
+"""Steps of the training of one job: each reads the data once."""
+
+
+class ChargeReachedError(Exception):
+    """All checks of a job have passed, and it would be charged now."""
+
+
+@dataclass(frozen=True)
+class DoneJob:
+    """What a job made, and the release that its lease is in the ledger; None for a repeat."""
+
+    document: str
+    release_id: str | None
+
+
+def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
+    """Refuse a job that public facts forbid. Nothing is charged or read."""
+    try:
+        _run(call, JobAccess(curator, call.pot, may_charge=False))
+    except ChargeReachedError:
+        return
+    raise ParameterError("this job measures nothing")
+
+
+def run_once(call: RunJob, curator: EmbeddedCurator, asks: AskLog, token_id: str) -> DoneJob:
+    """Run a job, unless one ran under its key: then what that one made is returned again."""
+    key = call.idempotency_key
+    if not asks.begin_ask(token_id, key, hash_job(call)):
+        made = asks.find_job(token_id, key)
+        if made is None:
+            raise UnavailableError
+        return DoneJob(made, None)
+    try:
+        done = _run_job(call, curator)
+    except DitherError as error:
+        if not isinstance(error, UnavailableError):
+            asks.forget_ask(token_id, key)
+        raise
+    asks.keep_job(token_id, key, done.document)
+    return done
+
+
+def hash_job(call: RunJob) -> str:
+    """The hash of a job, by which the access log names it."""
+    return digest(call.model_dump(exclude={"idempotency_key"}))
+
+
+def _run_job(call: RunJob, curator: EmbeddedCurator) -> DoneJob:
+    """Charge, measure and compute, step by step, and return what was made."""
+    access = JobAccess(curator, call.pot, may_charge=True)
+    document = _run(call, access)
+    return DoneJob(document, access.release_id)
+
+
+def _run(call: RunJob, access: JobAccess) -> str:
+    if isinstance(call.terms, SynthesizeTerms):
+        return _synthesize(call.terms, access)
+    return _fit(call.terms, access)
+
+
+def _synthesize(terms: SynthesizeTerms, access: JobAccess) -> str:
+    from dither.synth.asking import SynthAsker
+    from dither.synth.stored_model import write_model
+
+    asker = SynthAsker(access, access.pot, access.view(access.pot))
+    return write_model(asker.run(terms.model_dump(exclude={"algorithm"})))
+
+
+def _fit(terms: FitTerms, access: JobAccess) -> str:
+    try:
+        from dither.learn.jobs import train_model
+    except ImportError:
+        raise DitherError(
+            "this curator trains no models: its administrator runs pip install 'dither[learn]'"
+        ) from None
+
+    plan = read_rows(terms.rows)
+    rows = (plan, analyse(plan, access.catalog).columns)
+    text = terms.parameters
+    parameters = read_document(text, "the text of parameters", allow_floats=True)
+    return train_model(access, terms.estimator, parameters, rows, terms.target, terms.columns)
+
+
+class JobAccess:
+    """What an algorithm asks of the curator: public facts, and leases of one pot."""
+
+    def __init__(self, curator: EmbeddedCurator, pot: str, *, may_charge: bool) -> None:
+        self._curator = curator
+        self._may_charge = may_charge
+        self.pot = pot
+        self.release_id = ""
+
+    @property
+    def kernel(self) -> Kernel:
+        """What prices requests."""
+        return self._curator.kernel
+
+    @property
+    def catalog(self) -> Catalog:
+        """The registered catalog."""
+        return self._curator.kernel.catalog
+
+    def view(self, pot: str) -> LedgerView:
+        """The terms of a pot."""
+        return self._curator.view(pot)
+
+    def open_lease(self, price: Price, pot: str) -> OpenLease:
+        """Charge the pot for a lease."""
+        self._check_charge()
+        return self._note(self._curator.open_lease(price, pot))
+
+    def run_algorithm(self, name: str, terms: Mapping[str, object], pot: str) -> str | None:
+        """None: the algorithm runs here."""
+        return None
+
+    def fixed_lease(self, query: Query, *, rho: Number, steps: int) -> OpenFixedLease:
+        """Charge the pot for so many steps of the loss of this query."""
+        if steps > MOST_STEPS:
+            raise ParameterError(
+                f"a job trains with at most {MOST_STEPS:,} steps, got {steps:,}: set steps lower"
+            )
+        first: Request = write_request(query, Price(rho=exact(rho, "rho")), self.pot, None, False)
+        self.kernel.price(first)
+        self._check_charge()
+        return self._note(self._curator.open_fixed_lease(first, steps))
+
+    def _check_charge(self) -> None:
+        if not self._may_charge:
+            raise ChargeReachedError
+
+    def _note(self, lease: Lease) -> Lease:
+        self.release_id = lease.release_id
+        return lease

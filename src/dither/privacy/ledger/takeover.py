@@ -1,0 +1,36 @@
+"""Taking a ledger over: a new epoch, in which whoever held an older one is fenced (`epochs.py`)."""
+
+from __future__ import annotations
+
+from dither.privacy.ledger import rows
+from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.epochs import check_heads, read_epoch, read_store_id
+from dither.privacy.ledger.store import Ledger
+from dither.privacy.ledger.writer import Writer
+
+
+def abandon_charges(transaction: Transaction, writer: Writer) -> dict[int, str]:
+    """Turn every charge under way into an incident; their numbers, with the pots asked."""
+    abandoned: dict[int, str] = {}
+    for seq, _ in rows.list_pending(transaction):
+        writer.append("incident", {"reserve": seq, "code": rows.ABANDONED})
+        rows.let_go(transaction, seq)
+        abandoned[seq] = rows.entry(transaction, seq)[1]["pots"][0]
+    return abandoned
+
+
+def take_over(ledger: Ledger, curator: str) -> int:
+    """Begin a new epoch, which this ledger object then holds, and return its number.
+
+    The ledger must extend the head; all charges under way become incidents, in one transaction.
+    """
+    with ledger._writing() as (transaction, writer):
+        check_heads(read_epoch(transaction), ledger._head.path)
+        writer.epoch += 1
+        writer.append("takeover", {"curator": curator, "heads": read_store_id(ledger._head.path)})
+        abandoned = abandon_charges(transaction, writer)
+        number = writer.epoch
+    ledger.epoch = number
+    for seq, pot in abandoned.items():
+        ledger.on_abandoned(seq, pot)
+    return number

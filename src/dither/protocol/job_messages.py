@@ -1,0 +1,81 @@
+"""Jobs: named algorithms that the curator runs as a whole, with one answer on the schedule.
+
+An algorithm chooses what to measure next from what was released so far. Its steps are not sent one
+by one, since when each was measured would tell of the data. Only the algorithms of this list run;
+what they return is computed from released numbers alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from dither.protocol.act_messages import StrictModel
+
+MOST_COLUMNS = 1_000
+MOST_LABELS = 100_000
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Label = Annotated[str, StringConstraints(max_length=1_000)]
+Words = Annotated[str, StringConstraints(max_length=1_000)]
+Parameters = Annotated[str, StringConstraints(max_length=100_000)]
+Ratio = Annotated[str, StringConstraints(max_length=8_200, pattern=r"^[0-9]+/[0-9]+$")]
+
+
+class ConstraintDocument(StrictModel):
+    """A comparison of two columns that holds for every row, and how that is known."""
+
+    text: Words
+    provenance: Words
+
+
+class SynthesizeTerms(StrictModel):
+    """A synthetic table. `labels` are those of undeclared categories, as the asker bought them.
+
+    `price` is in the measure of the lease; `asked` are the words for it in certificates.
+    """
+
+    algorithm: Literal["synthesize"] = "synthesize"
+    table: ColumnName
+    columns: Annotated[list[ColumnName], Field(min_length=1, max_length=MOST_COLUMNS)]
+    method: ColumnName
+    bins: dict[ColumnName, int]
+    constraints: Annotated[list[ConstraintDocument], Field(max_length=MOST_COLUMNS)]
+    labels: dict[ColumnName, Annotated[list[Label], Field(max_length=MOST_LABELS)]]
+    measure: Literal["epsilon", "rho"]
+    price: Ratio
+    asked: Words
+
+
+class FitTerms(StrictModel):
+    """A model of a table. `rows` is the plan of the rows; `parameters` are JSON, as text."""
+
+    algorithm: Literal["fit"] = "fit"
+    estimator: ColumnName
+    parameters: Parameters
+    rows: dict[str, Any]
+    target: ColumnName | None = None
+    columns: Annotated[list[ColumnName], Field(min_length=1, max_length=MOST_COLUMNS)]
+
+
+JobTerms = Annotated[SynthesizeTerms | FitTerms, Field(discriminator="algorithm")]
+
+
+class RunJob(StrictModel):
+    """Run a named algorithm: one charge, many steps, one answer.
+
+    A second call with the same `idempotency_key` is given the first one's answer and charges
+    nothing. Under another key the same job is charged again.
+    """
+
+    kind: Literal["job"] = "job"
+    pot: ColumnName
+    terms: JobTerms
+    idempotency_key: ColumnName
+
+
+class JobDone(StrictModel):
+    """What a job made: a model as its own format writes it (JSON, as text)."""
+
+    kind: Literal["job"] = "job"
+    document: str

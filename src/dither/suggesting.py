@@ -1,0 +1,86 @@
+"""What a connection buys beside answers: bounds and limits for questions to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dither.answer.asked import read_epsilon, read_question, read_rho
+from dither.answer.choose_mechanism import Offered, read_facts
+from dither.answer.curator_access import Pricer
+from dither.answer.offers import Offers
+from dither.answer.quantile_intervals import Bands, count_rank_rows
+from dither.canonical import Number
+from dither.privacy.kernel.kernel import Priced, Release
+from dither.privacy.kernel.request import Price
+from dither.privacy.ledger import LedgerView
+from dither.question.recipe import Recipe
+
+if TYPE_CHECKING:
+    from dither.answer.suggest import Suggestion
+    from dither.answer.suggest_limits import LimitSuggestion
+
+
+class SuggestionDoor:
+    """The part of a connection that buys bounds and limits."""
+
+    _kernel: Pricer
+    _offers: Offers
+
+    if TYPE_CHECKING:
+        _view: Callable[[], LedgerView]
+        _choose_stored: Callable[[Iterator[Offered], Offered], Offered]
+        _release: Callable[[Priced, bool, str | None], Release]
+        _info: Callable[[Release, Recipe], dict[str, Any]]
+
+    def suggest(
+        self,
+        what: str,
+        of: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        keep: Number = 0.99,
+        fresh: bool = False,
+    ) -> Suggestion | LimitSuggestion:
+        """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
+
+        Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one
+        bought, never measured. `suggest("limits", sql, epsilon=0.1)` buys the limits with which a
+        question at nine times that price errs least: pass them to `sql` as `limits=`.
+        """
+        if what == "limits":
+            return self._suggest_limits(of, Price(read_epsilon(epsilon), read_rho(rho)), fresh)
+        from dither.answer.suggest import make_suggestion, read_wish
+
+        view = self._view()
+        wished = read_wish(what, of, keep, self._kernel.catalog, read_facts(self._kernel))
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        recipe = wished.recipe
+        offered = self._offers.offer_wish(recipe, price, view)
+        if not fresh:
+            earlier = self._offers.list_earlier_wishes(recipe, price, view, offered)
+            offered = self._choose_stored(earlier, offered)
+        release = self._release(offered.priced, fresh, None)
+        rank = _rank(offered.priced, offered.bands)
+        return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
+
+    def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
+        """Buy the limits of a question: a histogram of what people add, and one of their groups."""
+        from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
+
+        view = self._view()
+        bound = self._offers.bind(read_question(sql))
+        wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
+        offered = self._offers.offer_wish(wish.recipe, price, view)
+        release = self._release(offered.priced, fresh, None)
+        mechanisms = [step.mechanism for step in offered.priced.steps]
+        info = self._info(release, offered.recipe)
+        return make_limit_suggestion(wish, release.values, mechanisms, price, info)
+
+
+def _rank(priced: Priced, bands: Bands) -> str:
+    cells = max(cells for _, cells in bands.cells)
+    rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
+    return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"

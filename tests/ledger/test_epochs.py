@@ -1,0 +1,146 @@
+"""Several curators over one ledger: one at a time, fenced by the epoch of every entry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dither.errors import RefusedError
+from dither.privacy.ledger.epochs import FencedError, read_epoch
+from dither.privacy.ledger.misses import add_miss
+from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.privacy.ledger.takeover import take_over
+from tests.ledger.ledger_place import TIME, Place, release, reserve, rewrite
+
+
+def list_epochs(place: Place) -> list[tuple[str, int]]:
+    found = place.rows("SELECT kind, body_json FROM entry ORDER BY seq")
+    return [(kind, json.loads(text).get("epoch", 0)) for kind, text in found]
+
+
+def test_a_ledger_without_a_takeover_names_no_epoch(both: Place) -> None:
+    ledger = both.create()
+    release(ledger)
+    ledger.close()
+    assert all(epoch == 0 for _, epoch in list_epochs(both))
+
+
+def test_every_entry_after_a_takeover_names_its_epoch(both: Place) -> None:
+    first = both.create()
+    release(first)
+    assert take_over(first, "north") == 1
+    release(first)
+    second = both.open()
+    assert take_over(second, "south") == 2
+    release(second)
+    add_miss(second)
+    kinds = list_epochs(both)
+    assert kinds[:3] == [("open", 0), ("reserve", 0), ("commit", 0)]
+    assert kinds[3:6] == [("takeover", 1), ("reserve", 1), ("commit", 1)]
+    assert kinds[6:] == [("takeover", 2), ("reserve", 2), ("commit", 2), ("miss", 2)]
+    first.close()
+    second.close()
+    assert both.verify().ok
+
+
+def test_whoever_holds_an_older_epoch_writes_nothing(both: Place) -> None:
+    """A curator that was paused, wakes up beside its successor."""
+    paused = both.create()
+    take_over(paused, "north")
+    stored = release(paused)
+    held = reserve(paused)
+    successor = both.open()
+    take_over(successor, "south")
+    spent = successor.pot("total").spent
+    entries = len(list_epochs(both))
+    for act in (
+        lambda: reserve(paused),
+        lambda: paused.commit(held, b"1", {}, released_at=TIME),
+        lambda: paused.share(stored.seq, "total", released_at=TIME),
+        lambda: paused.record_incident(held, "engine"),
+        lambda: add_miss(paused),
+        paused.check_epoch,
+    ):
+        with pytest.raises(FencedError):
+            act()
+    assert len(list_epochs(both)) == entries and successor.pot("total").spent == spent
+    successor.check_epoch()
+    paused.close()
+    successor.close()
+    assert both.verify().ok
+
+
+def test_charges_under_way_become_incidents_in_the_takeover(both: Place) -> None:
+    """Also that of a living process: nobody can tell it from one that is cut off."""
+    leader = both.create()
+    take_over(leader, "north")
+    held = reserve(leader)
+    told: list[tuple[int, str]] = []
+    successor = both.open()
+    successor.on_abandoned = lambda seq, pot: told.append((seq, pot))
+    take_over(successor, "south")
+    assert told == [(held.seq, "total")]
+    kinds = list_epochs(both)
+    assert kinds[-2:] == [("takeover", 2), ("incident", 2)]
+    assert successor.pot("total").spent == held.charge
+    with pytest.raises(RefusedError):
+        successor.commit(held, b"1", {}, released_at=TIME)
+    leader.close()
+    successor.close()
+    assert both.verify().ok
+
+
+def test_a_steward_s_command_follows_the_newest_epoch(both: Place) -> None:
+    leader = both.create()
+    take_over(leader, "north")
+    steward = both.open()
+    steward.raise_cap("total", 2, "the second half of the year")
+    assert list_epochs(both)[-1] == ("raise", 1)
+    release(leader)
+    steward.close()
+    leader.close()
+    assert both.verify().ok
+
+
+def test_a_curator_with_a_head_of_its_own_is_refused(both: Place) -> None:
+    """P12: the database was rolled back, and a host whose head is old takes over."""
+    leader = both.create()
+    take_over(leader, "north")
+    own_head = both.folder / "other heads" / "one"
+    own_head.parent.mkdir()
+    own_head.write_bytes(both.head.read_bytes())
+    release(leader)
+    with pytest.raises(RefusedError, match="another folder"):
+        StewardLedger.open(both.location, own_head)
+    leader.close()
+
+
+def test_a_ledger_that_is_behind_the_shared_head_is_not_taken_over(place: Place) -> None:
+    leader = place.create()
+    take_over(leader, "north")
+    release(leader)
+    leader.close()
+    place.change("DELETE FROM release", "DELETE FROM entry WHERE seq > 2", "DELETE FROM pending")
+    with pytest.raises(RefusedError, match="rolled back"):
+        place.open()
+
+
+@pytest.mark.parametrize("epoch", [0, 2, "1", True])
+def test_an_entry_of_another_epoch_is_named(place: Place, epoch: object) -> None:
+    ledger = place.create()
+    take_over(ledger, "north")
+    release(ledger)
+    ledger.close()
+    rewrite(place, 3, epoch=epoch)
+    report = place.verify()
+    assert not report.ok and "3" in str(report) and "epoch" in str(report)
+
+
+def test_the_epoch_is_read_from_the_newest_takeover(both: Place) -> None:
+    ledger = both.create()
+    for number in (1, 2, 3):
+        take_over(ledger, "north")
+        with ledger._database.transaction(write=False) as transaction:
+            assert read_epoch(transaction).number == number == ledger.epoch
+    ledger.close()

@@ -1,0 +1,193 @@
+"""Named algorithms on a served dataset: one charge, one answer, and no step in between."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dither import learn
+from dither.errors import BudgetError, ParameterError
+from dither.identity import AccessLog, TokenStore
+from dither.protocol.errors import AccessError, ProtocolError
+from dither.protocol.job_messages import FitTerms, JobDone, RunJob
+from dither.remote.curator import RemoteCurator
+from dither.remote.transport import SocketTransport
+from dither.session import Connection
+from dither.workloads import marginals
+from tests.datasets.regional_clinic import Clinic
+from tests.datasets.served_clinic import make_pool, own_state_home, start_server
+from tests.learn.test_tables import NAMES, ROWS, invent_patients, register
+from tests.learn.test_tables import connect as open_budget
+
+COLUMNS = ["ward", "urgent", "readmitted"]
+
+
+class ServedPatients:
+    """A registered table of patients with a curator before it."""
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self.clinic: Clinic = register(folder / "site")
+        open_budget(self.clinic)
+        self.home = folder / "home"
+        self.tokens = TokenStore(self.home)
+        self.path = path
+        self.server = start_server(self.clinic.file, self.home, path)
+
+    def make_transport(self) -> SocketTransport:
+        token = self.tokens.create_token("alice", "clinic", "analyst", ("total",), 1)[0]
+        return SocketTransport(make_pool(self.path), "clinic", token)
+
+    def connect(self) -> Connection:
+        return Connection(RemoteCurator(self.make_transport()))
+
+    def read_spent(self):
+        dataset = self.server._service._datasets["clinic"]
+        return dataset._curator.kernel.ledger.pot("total").spent
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.tokens.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[ServedPatients]:
+    folder = tmp_path_factory.mktemp("jobs")
+    with own_state_home(folder), tempfile.TemporaryDirectory(prefix="dither") as short:
+        started = ServedPatients(folder, Path(short) / "s")
+        yield started
+        started.stop()
+
+
+def test_a_synthetic_table_is_one_job_with_one_charge(served):
+    con = served.connect()
+    before = served.read_spent()
+    releases = len(con.history().releases)
+    made = con.synthesize("patients", rho=2, columns=COLUMNS, method="mst")
+    assert served.read_spent() - before == 2
+    assert len(con.history().releases) == releases + 1
+    counts = made.find_marginal("readmitted")
+    true = invent_patients()["readmitted"].sum()
+    # noise of rho 2/9 or more on each count has a standard deviation below 2
+    assert abs(counts[-1] - true) < 30 and abs(made.rows - ROWS) < 60
+    assert made.sample(10).num_rows == 10 and made.facts["lease"] == "rho 2"
+    assert made.certificate()["steps"]
+
+
+def test_a_model_is_trained_as_one_job(served):
+    con = served.connect()
+    model = learn.LogisticRegression(epsilon=20, n=ROWS)
+    plan = model.plan(con, "patients", target="readmitted")
+    before = served.read_spent()
+    assert model.fit_table(con, "patients", target="readmitted") is model
+    spent = served.read_spent() - before
+    assert float(plan.rho) * 0.999 < spent <= float(plan.rho) * 1.001
+    people = invent_patients()
+    frame = people[NAMES].replace("", None)
+    assert model.score(frame, people["readmitted"]) > 0.8  # the model that made them: 0.89
+    assert "ledger" in model.guarantee_.trust and model.guarantee_.releases == plan.releases
+    assert learn.read_model(learn.write_model(model)).classes_.tolist() == model.classes_.tolist()
+
+
+def test_rows_of_a_select_travel_as_a_plan(served):
+    con = served.connect()
+    sql = "SELECT age, ward, readmitted FROM patients WHERE stays > 2"
+    model = learn.NaiveBayes(epsilon=20, n=ROWS)
+    model.fit_table(con, sql, target="readmitted", columns=["age", "ward"])
+    assert list(model.feature_names_in_) == ["age", "ward"]
+
+
+def test_a_workload_is_answered_over_the_protocol(served):
+    con = served.connect()
+    asked = con.workload(marginals(2, of=["ward", "urgent"]), table="patients", rho=50)
+    before = served.read_spent()
+    answer = asked.answer()
+    assert 0 < served.read_spent() - before <= 50
+    assert answer is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"estimator": "Pickle"}, "no estimator"),
+        ({"parameters": '{"random_state": 1}'}, "parameters of"),
+        ({"parameters": "[]"}, "parameters of"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "steps": 5001}'}, "at most 5,000 steps"),
+        ({"parameters": '{"epsilon": -1, "n": 600}'}, "epsilon"),
+        ({"rows": {"class": "Scan", "table": "shadow"}}, None),
+        ({"rows": {}}, None),
+        ({"target": "patient_id"}, "target"),
+        ({"columns": ["patient_id"]}, "patient_id"),
+    ],
+)
+def test_a_job_that_public_facts_forbid_is_refused_for_free(served, changes, words):
+    terms = {
+        "estimator": "LogisticRegression",
+        "parameters": '{"epsilon": 1, "n": 600}',
+        "rows": read_rows_document(served),
+        "target": "readmitted",
+        "columns": ["age"],
+    }
+    before = served.read_spent()
+    with pytest.raises((ParameterError, ProtocolError), match=words):
+        run(served, FitTerms(**{**terms, **changes}), "a-key")
+    assert served.read_spent() == before
+
+
+def read_rows_document(served: ServedPatients) -> dict:
+    from dither.learn.table_columns import find_rows
+    from dither.protocol.documents import write_rows
+
+    return write_rows(find_rows(served.connect(), "patients").plan)
+
+
+def run(served: ServedPatients, terms: FitTerms, key: str, transport=None) -> str:
+    call = RunJob(pot="total", terms=terms, idempotency_key=key)
+    return (transport or served.make_transport()).call(call, JobDone).document
+
+
+def test_a_job_that_is_sent_again_under_its_key_is_charged_once(served):
+    terms = FitTerms(
+        estimator="Ridge",
+        parameters='{"epsilon": 5, "n": 600}',
+        rows=read_rows_document(served),
+        target="stays",
+        columns=["age"],
+    )
+    transport = served.make_transport()
+    first = run(served, terms, "again", transport)
+    spent = served.read_spent()
+    assert run(served, terms, "again", transport) == first and served.read_spent() == spent
+    with pytest.raises(ParameterError, match="another question"):
+        run(
+            served,
+            terms.model_copy(update={"target": "age", "columns": ["stays"]}),
+            "again",
+            transport,
+        )
+    assert served.read_spent() == spent
+    assert run(served, terms, "new", transport) != first and served.read_spent() > spent
+
+
+def test_a_job_beyond_the_budget_and_one_of_another_pot_are_refused(served):
+    con = served.connect()
+    before = served.read_spent()
+    with pytest.raises(BudgetError):
+        con.synthesize("patients", rho=10**10, columns=COLUMNS, method="independent")
+    with pytest.raises(AccessError):
+        Connection(RemoteCurator(served.make_transport()), pot="board").synthesize(
+            "patients", rho=1, columns=COLUMNS
+        )
+    assert served.read_spent() == before
+
+
+def test_the_access_log_names_a_job(served):
+    served.connect().synthesize("patients", rho=1, columns=["ward"], method="independent")
+    log = AccessLog(served.home)
+    (*_, entry) = log.read_page("clinic", 0, 1000)
+    log.close()
+    assert (
+        entry.act == "job" and entry.release == served.connect().history().releases[-1].release_id
+    )
