@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, isqrt
@@ -104,7 +104,14 @@ def find_planned_epsilon(
         counts[SampledNormal(Fraction(1), square)] = 1
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
         return None
-    return _compose(tuple(sorted(counts.items(), key=repr)), delta)
+    return _compose(tuple(sorted(counts.items(), key=_order_kinds)), delta)
+
+
+def _order_kinds(counted: tuple[Kind, int]) -> tuple[bool, tuple[Fraction, ...]]:
+    """Known pairs first, each kind by its numbers: the last digits of a charge depend on the order,
+    and so on nothing that may be renamed."""
+    kind, _ = counted
+    return isinstance(kind, SampledNormal), astuple(kind)
 
 
 def _is_moderate(kind: Kind) -> bool:
