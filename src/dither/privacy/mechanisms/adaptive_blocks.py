@@ -97,8 +97,9 @@ class AdaptiveBlocks:
         """Make the least noise that meets epsilon, `tree_share` of it for the splits."""
         tree = moved * _bound_path(len(axes)) / (tree_share * epsilon)
         leaf = moved / ((1 - tree_share) * epsilon)
-        scales = (max(SMALLEST, round_up(scale)) for scale in (tree, leaf))
-        return cls(*scales, moved, axes, score, threshold, *adjacency)
+        tree_scale = max(SMALLEST, round_up(tree))
+        leaf_scale = max(SMALLEST, round_up(leaf))
+        return cls(tree_scale, leaf_scale, moved, axes, score, threshold, *adjacency)
 
     @cached_property
     def step(self) -> int:

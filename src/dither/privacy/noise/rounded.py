@@ -204,7 +204,9 @@ class Proposals(NamedTuple):
 
     def choose(self, chosen: NDArray[np.int64]) -> Proposals:
         """The proposals at some positions."""
-        return Proposals(*(bits.take(chosen) for bits in self))
+        return Proposals(
+            self.heads.take(chosen), self.offsets.take(chosen), self.coins.take(chosen)
+        )
 
     def complete_words(self, source: Words) -> NDArray[np.uint64]:
         """The whole words: bits of the offset that were not drawn yet are drawn now."""
