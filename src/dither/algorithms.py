@@ -62,15 +62,17 @@ class AlgorithmDoor:
         strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
         spent before that.
         """
+        from dither.answer.intervals import read_level
         from dither.workloads.asked_workload import AskedWorkload
         from dither.workloads.bind import bind_asked
 
+        level = read_level(confidence)
         self._refuse_closed_pot()
         view = self._view()
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
         bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
-        return AskedWorkload(bound, price, self._pot, confidence, self._curator, view, self._info)
+        return AskedWorkload(bound, price, self._pot, level, self._curator, view, self._info)
 
     def cube(self, dims: Sequence[str], *, up_to: int = 3, table: str, **how: Any) -> AskedWorkload:
         """All tables of at most `up_to` of these columns, which add up to each other.
@@ -98,6 +100,7 @@ class AlgorithmDoor:
         splits blocks whose values differ, "count" those that hold many rows (PrivTree).
         `.preview()` says price and noise; `.answer()` asks. Nothing is read or spent before that.
         """
+        from dither.answer.intervals import read_level
         from dither.workloads.adaptive_histogram import AskedHistogram, read_score, read_tree_share
         from dither.workloads.bind import bind_workload
         from dither.workloads.language import identity
@@ -112,7 +115,7 @@ class AlgorithmDoor:
             self._pot,
             read_score(score),
             read_tree_share(tree_share),
-            confidence,
+            read_level(confidence),
             self._curator,
             view,
             self._info,

@@ -11,7 +11,8 @@ import pytest
 
 from dither.answer.explain import describe_query
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Count, CountUnits, Partition, Scan, Sum, UnitVectors
+from dither.plan.algebra import Cells, Count, CountUnits, Linear, Partition, Scan, Sum, UnitVectors
+from dither.plan.operators import Identity
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import Pure
@@ -79,6 +80,14 @@ def test_what_has_no_rule_is_refused_before_any_charge(
 ) -> None:
     with pytest.raises(RefusedError):
         kernel.answer(ask(query))
+    assert visits.spent() == {"total": 0}
+
+
+def test_blocks_are_no_cells_of_another_query(visits: Clinic, kernel: Kernel) -> None:
+    """A linear query over blocks has no rule, and is no error of another type."""
+    step = Step(Linear(BLOCKS, Identity(8)), "linear_laplace", F(1))  # type: ignore[arg-type]
+    with pytest.raises(RefusedError):
+        kernel.answer(Request((step,), Price(epsilon=F(1)), "total"))
     assert visits.spent() == {"total": 0}
 
 

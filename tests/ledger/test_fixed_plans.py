@@ -264,6 +264,42 @@ def test_only_a_plan_that_says_so_pays_its_exact_curve() -> None:
     assert measures.pure(losses.FixedPlan((losses.Pure(1),))) == 1
 
 
+def test_charges_of_plans_stay_to_the_last_digit() -> None:
+    """Ledgers hold them, and every auditor computes them anew: another grid or order would be
+    another charge."""
+    sampled = losses.PoissonSampled("0.01", losses.RoundedGaussian("1.1", 1)) * 64
+    mixed = (
+        losses.PoissonSampled("0.1", losses.GaussianSum(3, 2)) * 9,
+        losses.Pure("0.1") * 9,
+        losses.RoundedGaussian(5, 3) * 20,
+    )
+    charges = [measures.approx(losses.FixedPlan(plan), DELTA)[0] for plan in ((sampled,), mixed)]
+    assert charges == [F(470191869609742376, 10**18), F(7602745279880444612, 10**18)]
+
+
+def test_events_of_the_same_two_numbers_are_not_taken_for_each_other() -> None:
+    """Noise at rate 1/2 with (sensitivity / sigma)^2 = 10^-8 costs next to nothing; 100 events that
+    are (1/2, 10^-8)-DP cost as much beside it, or after it, as alone."""
+    noise = losses.PoissonSampled("0.5", losses.Gaussian(10**4))
+    known = losses.Approx("0.5", "1e-8") * 100
+    alone = price(known)
+    assert price(losses.FixedPlan((noise, known))) >= alone > 5
+    assert find_planned_epsilon(noise * 100, DELTA, measures.pair) < F(1, 10)
+    assert find_planned_epsilon(known, DELTA, measures.pair) == alone
+
+
+@pytest.mark.parametrize("bits", [129, 260])
+def test_a_rate_whose_least_loss_is_next_to_a_point_of_the_grid(bits: int) -> None:
+    """log(1 - q) lies 2^-bits above or below -40 steps: no outcome, or hardly any, has less."""
+    beside = price(losses.PoissonSampled(F(3, 308), losses.Gaussian(1)) * 3)
+    for sign in (1, -1):
+        with mp.workprec(500):
+            power = mp.exp(mpf(40) / 2**12) + sign * mpf(2) ** -bits
+            inverse = F(int(mp.floor(power * mpf(2) ** 400)), 2**400)
+        plan = losses.PoissonSampled(1 - 1 / inverse, losses.Gaussian(1)) * 3
+        assert abs(price(plan) - beside) < beside / 100
+
+
 def test_a_law_above_zero_everywhere_costs_its_least_loss_at_most() -> None:
     law = LossLaw(0, 5, [10**25], 0)
     assert 4 <= find_epsilon(law, F(1, 10**6), 25) <= 5  # type: ignore[operator]

@@ -173,6 +173,30 @@ def test_the_deviation_is_the_least_over_all_middles() -> None:
         assert score_block(np.array(numbers), "deviation") == least
 
 
+def test_sums_beyond_int64_are_exact() -> None:
+    """2^63 - 1 rows and one more: a sum that wrapped around would turn its sign."""
+    blocks = make_blocks((2,), "count")
+    scores = [blocks.find_split_score(np.array([2**62, last]), 0) for last in (2**62 - 1, 2**62)]
+    assert scores == [2**63 - 1, 2**63]
+    whole = AdaptiveBlocks(SCALE, F(1, 1000), 1, (2,), "deviation", 2**40)
+    assert whole.release([2**62, 2**62]) == [0, 2**63]
+
+
+def test_what_is_below_zero_counts_as_nothing() -> None:
+    """Parts with more rows than their block cost 1 / scale at each of ten depths: 3.3 for a claim
+    of 1."""
+    blocks = make_blocks((1024,), "count")
+    cells = np.zeros(1024, int)
+    cells[0] = 2 + 9 * blocks.step
+    for depth in range(1, 10):
+        cells[1024 >> depth] = -blocks.step
+    other = cells.copy()
+    other[0] += 1
+    assert find_worst_ratio(blocks, other, cells, (0,)) > 3 * claim(blocks)
+    exact = AdaptiveBlocks(F(1, 1000), F(1, 1000), 1, (4,), "count", 0)
+    assert exact.release([9, -9, 0, -5]) == [1, 1, 0, 0, 9, 0]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -183,12 +207,13 @@ def test_the_deviation_is_the_least_over_all_middles() -> None:
         {"axes": ()},
         {"axes": (2, 2, 2, 2)},
         {"score": "entropy"},
+        {"threshold": 0.5},
     ],
 )
 def test_what_has_no_proof_is_refused(change: dict[str, object]) -> None:
     terms = {"tree_scale": 3, "leaf_scale": 3, "moved": 1, "axes": (4,), "score": "count"}
     with pytest.raises(ParameterError):
-        AdaptiveBlocks(**{**terms, "threshold": 0, **change})  # type: ignore[arg-type]
+        AdaptiveBlocks(**{"threshold": 0, **terms, **change})  # type: ignore[arg-type]
 
 
 def floor_nothing(blocks: AdaptiveBlocks, numbers: np.ndarray, depth: int) -> int:

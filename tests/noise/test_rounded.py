@@ -12,7 +12,7 @@ import pytest
 from mpmath import mp, mpf
 
 from dither.errors import ParameterError
-from dither.privacy.noise import rounded
+from dither.privacy.noise import SystemSource, rounded
 from dither.privacy.noise.rounded import accept_exactly, plan_rounded, rounded_gaussian
 from dither.privacy.noise.table import RESIDUAL
 from tests.case_lists import mark_between
@@ -193,6 +193,18 @@ def test_wide_cells_are_drawn_exactly_too(monkeypatch: pytest.MonkeyPatch) -> No
         check_draws(F(1000))
     finally:
         plan_rounded.cache_clear()
+
+
+def test_a_cell_without_a_sure_coin_keeps_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells so wide that no coin of the far ones is sure: their first bits decide them all the
+    same, and none of their words is one of the residual."""
+    monkeypatch.setattr(rounded, "_NEAR", 2)
+    plan = plan_rounded.__wrapped__(F(1000))
+    heads = np.flatnonzero(plan.sure[: 2 * plan.decided] == 0)
+    assert len(heads) > 4
+    words = heads.astype(np.uint64) << np.uint64(48)
+    values, _ = rounded._decide(plan, words, SystemSource())
+    assert (values == plan.round_cells(plan.cells[heads], np.zeros(len(heads), np.uint64))).all()
 
 
 @pytest.mark.parametrize("sigma", [F(1, 1001), F(2**38 + 1), 0, -1, float("nan"), True])

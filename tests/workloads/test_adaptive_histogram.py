@@ -59,6 +59,8 @@ def test_planes_come_back_as_tables(survey: Survey) -> None:
         {"tree_share": 1},
         {"tree_share": 0},
         {"epsilon": 0},
+        {"confidence": 2},
+        {"confidence": "much"},
         {"table": "nowhere"},
     ],
     ids=str,

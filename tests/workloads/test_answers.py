@@ -216,6 +216,7 @@ REFUSED: dict[str, tuple[CountingWorkload, dict[str, Any], str]] = {
     ),
     "a sum of names": (identity("sex"), {"aggregate": "SUM(person)"}, "an id outside"),
     "an unknown table": (identity("sex"), {"table": "nothing"}, "no table nothing"),
+    "a confidence of 2": (identity("sex"), {"confidence": 2}, "confidence"),
     "no price": (identity("sex"), {"rho": None}, "price"),
     "two prices": (identity("sex"), {"epsilon": 1}, "price"),
 }

@@ -31,13 +31,14 @@ _ADDED_UP = (Count, CountValues, CountUnits, Sum)
 
 def find_aggregate(cells: Cells) -> Aggregate:
     """The one count or sum of the cells; refused where there is none or another."""
-    if len(cells.columns) != 1 or not isinstance(cells.columns[0], _ADDED_UP):
+    columns = cells.columns if type(cells) is Cells else ()
+    if len(columns) != 1 or not isinstance(columns[0], _ADDED_UP):
         raise RefusedError(
             "a linear query and a choice by scores take the cells of one COUNT, COUNT(column), "
             "COUNT(DISTINCT unit) or SUM",
             rule=PrivacyRule.NO_RULE,
         )
-    return cells.columns[0]
+    return columns[0]
 
 
 def refuse_open_keys(cells: Cells, rows: Analysed) -> None:

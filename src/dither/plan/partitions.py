@@ -86,10 +86,15 @@ def score_block(numbers: NDArray[Any], score: str) -> int:
     That least is reached where m is the median.
     """
     if score == "count":
-        return int(numbers.sum())
+        return add_up(numbers)
     ordered = sorted(numbers.tolist())
     half = len(ordered) // 2
     return int(sum(ordered[len(ordered) - half :]) - sum(ordered[:half]))
+
+
+def add_up(numbers: NDArray[Any]) -> int:
+    """Their exact sum: one of int64 would wrap around, and one row more would turn its sign."""
+    return int(sum(numbers.tolist()))
 
 
 def check_partition(query: Partition, rows: Analysed) -> None:

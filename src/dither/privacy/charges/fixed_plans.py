@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, isqrt
@@ -43,16 +44,22 @@ _LARGEST_EPSILON = 1000
 _ROOT_BITS = 64
 _EDGE_BITS = 128
 _FINENESS = 32
+_BELOW_ALL = Fraction(-64)
 
 
-class SampledNormal(NamedTuple):
-    """Gaussian noise on a sample: `square` is (sensitivity / sigma)^2."""
+@dataclass(frozen=True)
+class SampledNormal:
+    """Gaussian noise on a sample: `square` is (sensitivity / sigma)^2.
+
+    No tuple: a `KnownPair` of the same two numbers would be equal to it, and pay its price.
+    """
 
     rate: Fraction
     square: Fraction
 
 
-class KnownPair(NamedTuple):
+@dataclass(frozen=True)
+class KnownPair:
     """An event that is (epsilon, delta)-DP."""
 
     epsilon: Fraction
@@ -97,7 +104,14 @@ def find_planned_epsilon(
         counts[SampledNormal(Fraction(1), square)] = 1
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
         return None
-    return _compose(tuple(sorted(counts.items(), key=repr)), delta)
+    return _compose(tuple(sorted(counts.items(), key=_order_kinds)), delta)
+
+
+def _order_kinds(counted: tuple[Kind, int]) -> tuple[bool, tuple[Fraction, ...]]:
+    """Known pairs first, each kind by its numbers: the last digits of a charge depend on the order,
+    and so on nothing that may be renamed."""
+    kind, _ = counted
+    return isinstance(kind, SampledNormal), astuple(kind)
 
 
 def _is_moderate(kind: Kind) -> bool:
@@ -309,7 +323,10 @@ def _find_lowest(rate: Fraction, mean: Fraction, fine: int) -> tuple[int, bool]:
 
 
 def _enclose_edge(rate: Fraction, mean: Fraction, loss: Fraction) -> tuple[Fraction, Fraction]:
-    """The outcome whose loss is `loss`: (log((e^loss - 1 + rate) / rate) + mean^2 / 2) / mean."""
+    """The outcome whose loss is `loss`: (log((e^loss - 1 + rate) / rate) + mean^2 / 2) / mean.
+
+    Where none may have so little, any number so low that the mass below it may be 0 will do.
+    """
     if rate == 1:
         exact = (loss + mean * mean / 2) / mean
         return exact, exact
@@ -319,10 +336,11 @@ def _enclose_edge(rate: Fraction, mean: Fraction, loss: Fraction) -> tuple[Fract
     # above 0: e^loss is taken out, so that no power grows
     ends = (1 - rest * high, 1 - rest * low) if loss > 0 else (low - rest, high - rest)
     start = max(loss, Fraction(0)) + mean * mean / 2
-    return (
-        (start + _log_of(ends[0] / rate, log_down, log_up)) / mean,
-        (start + _log_of(ends[1] / rate, log_up, log_down)) / mean,
-    )
+    first, last = (end / rate for end in ends)
+    edge = (start + _log_of(last, log_up, log_down)) / mean if last > 0 else _BELOW_ALL
+    if first > 0:
+        return (start + _log_of(first, log_down, log_up)) / mean, edge
+    return min(edge, _BELOW_ALL), edge
 
 
 def _log_of(

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from dither.plan.partitions import (
     MOST_AXES,
     SCORES,
     CellBlock,
+    add_up,
     find_whole_block,
     score_block,
     split_block,
@@ -75,6 +77,8 @@ class AdaptiveBlocks:
             object.__setattr__(self, name, scale)
         if type(self.moved) is not int or self.moved < 1:
             raise ParameterError("what one unit moves must be a positive integer")
+        if type(self.threshold) is not int:
+            raise ParameterError("a threshold is an integer")
         if not 1 <= len(self.axes) <= MOST_AXES or min(self.axes) < 1 or self.score not in SCORES:
             raise ParameterError(f"one to {MOST_AXES} axes, and a score of {', '.join(SCORES)}")
         self.loss()
@@ -97,7 +101,7 @@ class AdaptiveBlocks:
         leaf_scale = max(SMALLEST, round_up(leaf))
         return cls(tree_scale, leaf_scale, moved, axes, score, threshold, *adjacency)
 
-    @property
+    @cached_property
     def step(self) -> int:
         """What every split above a block takes off its score: at least tree_scale ln(fan)."""
         least = self.tree_scale * len(self.axes) * LN2_ABOVE
@@ -123,8 +127,11 @@ class AdaptiveBlocks:
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """1 or 0 for every block of two or more cells that was reached, level by level: whether it
-        was split. Then the noisy counts of the blocks left, in each level single cells first."""
-        cells = exact_integers(exact).reshape(self.axes)
+        was split. Then the noisy counts of the blocks left, in each level single cells first.
+
+        What is below 0 counts as 0: the proof needs blocks that hold no less than their parts.
+        """
+        cells = np.maximum(exact_integers(exact), 0).reshape(self.axes)
         splits: list[int] = []
         leaves: list[CellBlock] = []
         level = [find_whole_block(self.axes)]
@@ -141,7 +148,7 @@ class AdaptiveBlocks:
                     leaves.append(block)
         noise = discrete_laplace(self.leaf_scale, (len(leaves),), source=source)
         counts = [
-            int(take_block(cells, block).sum()) + drawn
+            add_up(take_block(cells, block)) + drawn
             for block, drawn in zip(leaves, noise.tolist(), strict=True)
         ]
         return splits + counts

@@ -58,7 +58,8 @@ class RoundedPlan:
     As many words mean a cell as its table counts. They are laid out in slices of equal first 15
     bits: first `decided` of one cell alone, then what is left of all cells, up to their `ends`.
     `cells` and `sure` are for every value of a word's first 16 bits: the signed cell, and how many
-    values of the 8 bits accept whatever the offset; 0 where these 16 bits do not decide the cell.
+    values of the 8 bits accept whatever the offset; 0 where these 16 bits do not decide the cell,
+    and where no coin is sure.
     `guide` has both in one number, for one look-up: see `_pack_guide`.
     """
 
@@ -284,7 +285,7 @@ def _decide(
     heads = (words >> np.uint64(_SLICE_BITS - 1)).view(np.int64)
     signed = plan.cells.take(heads)
     cells = signed ^ (signed >> 63)
-    open_words = np.flatnonzero(plan.sure.take(heads) == _UNDECIDED)
+    open_words = np.flatnonzero(heads >= 2 * plan.decided)
     tails = words.copy()
     tails[open_words] = source.words(len(open_words))
     cells[open_words] = plan.find_cells(words[open_words])
