@@ -66,7 +66,7 @@ def plan_samples() -> list[Any]:
             (plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility_samples()[1]),)
         ),
         plans.Linear(plans.Cells(VISITS, ("ward",), (plans.Count(),)), TOEPLITZ_HANKEL),
-        plans.Partition(
+        plans.BlockCounts(
             plans.Cells(VISITS, ("ward",), (plans.Count(),)), "deviation", 3, Fraction(1, 4)
         ),
     ]
@@ -174,7 +174,7 @@ def release_keys() -> dict[str, str]:
             plans.JointScores((plans.Scores(count, utility_samples()[1]),)),
             "joint_scores_exponential",
         ),
-        "adaptive_blocks": (plans.Partition(count, "count", 0, HALF), "adaptive_blocks"),
+        "adaptive_blocks": (plans.BlockCounts(count, "count", 0, HALF), "adaptive_blocks"),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
 

@@ -43,8 +43,8 @@ vector_functions.py, vectors.py, data/vectors/, mechanisms/rounded_gaussian.py).
 stays outside; four for the small one in exact integers by which leases of fixed steps pay the exact
 curve of their plan (charges/normal.py, loss_grid.py, fixed_plans.py). One
 more for one choice among marginals over different keys (JointScores) and for spectral strategies of
-thousands of cells (ToeplitzHankel). Two more for partitions, whose splits and counts are one
-mechanism with one loss (plan/partitions.py, mechanisms/adaptive_blocks.py). One more for totals and
+thousands of cells (ToeplitzHankel). Two more for adaptive blocks, whose splits and counts are one
+mechanism with one loss (plan/blocks.py, mechanisms/adaptive_blocks.py). One more for totals and
 groups of public tables, which plans join to private rows (stability/group.py, per_unit.py, join.py,
 data/lower/group.py). One more for the epoch that fences curators of one ledger
 (ledger/epochs.py) and for the time limit of the engine (kernel/time_limit.py)."""

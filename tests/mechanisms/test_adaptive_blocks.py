@@ -1,5 +1,5 @@
 """Blocks split by noisy scores: the exact law against its claim, planted bugs, and the sampler
-(docs/proofs/partitions.md)."""
+(docs/proofs/adaptive-blocks.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from mpmath import mp, mpf
 
 from dither.errors import ParameterError
-from dither.plan.partitions import CellBlock, find_whole_block, score_block, split_block, take_block
+from dither.plan.blocks import CellBlock, find_whole_block, score_block, split_block, take_block
 from dither.privacy.mechanisms import adaptive_blocks
 from dither.privacy.mechanisms.adaptive_blocks import LN2_ABOVE, AdaptiveBlocks
 from tests.evidence import assert_counts, laplace_tail

@@ -15,11 +15,11 @@ from dither.answer.choose_mechanism import Pricer
 from dither.canonical import MOST_RATIO_DIGITS, dumps
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError
 from dither.plan.algebra import (
+    BlockCounts,
     Cells,
     Count,
     JointScores,
     Linear,
-    Partition,
     Scan,
     Scores,
     UnitVectors,
@@ -295,7 +295,7 @@ QUERIES = [
     *vector_samples(),
     Scores(vector_samples()[0], UTILITIES[-1]),
     JointScores((Scores(CELLS, UTILITIES[2]),)),
-    Partition(CELLS, "deviation", 3, Fraction(1, 4)),
+    BlockCounts(CELLS, "deviation", 3, Fraction(1, 4)),
 ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dither.errors import DitherError, ParameterError
-from dither.plan.partitions import find_whole_block
+from dither.plan.blocks import find_whole_block
 from dither.workloads.adaptive_histogram import read_blocks
 from tests.workloads.conftest import Survey
 

@@ -15,6 +15,7 @@ from dither.pages.html import Html, write_element
 from dither.pages.notebook import write_cell
 from dither.plan.algebra import (
     And,
+    BlockCounts,
     Call,
     Cells,
     Column,
@@ -24,7 +25,6 @@ from dither.plan.algebra import (
     Keys,
     Linear,
     Named,
-    Partition,
     Quantiles,
     Query,
     Scores,
@@ -185,7 +185,7 @@ def describe_query(query: Query) -> str:
         return f"the best of the Distances by {_shorten(keys)}"
     if isinstance(query, Scores):
         return f"the best {type(query.utility).__name__} over {describe_query(query.cells)}"
-    if isinstance(query, Partition):
+    if isinstance(query, BlockCounts):
         return f"blocks split by {query.score} of {describe_query(query.cells)}"
     if isinstance(query, UnitVectors):
         over = "all units" if query.rate is None else f"a sample of units at rate {query.rate}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Linear, Partition, Quantiles, Query, Scores
+from dither.plan.algebra import BlockCounts, Cells, Linear, Quantiles, Query, Scores
 from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Pot
@@ -32,7 +32,7 @@ def _count_numbers(query: Query, cells: int) -> int:
         return count_rows(query.operator)
     if isinstance(query, Scores):
         return 1
-    if isinstance(query, Partition):
+    if isinstance(query, BlockCounts):
         return 2 * cells  # a split for every block, and a count
     if isinstance(query, Quantiles):
         return cells * query.width

@@ -53,6 +53,7 @@ from dither.stored import stored
 __all__ = [
     "Aggregate",
     "And",
+    "BlockCounts",
     "Call",
     "Cells",
     "Column",
@@ -81,7 +82,6 @@ __all__ = [
     "Not",
     "Operator",
     "Or",
-    "Partition",
     "PerUnit",
     "Plan",
     "Project",
@@ -347,9 +347,9 @@ class JointScores(Hashed):
         return ()
 
 
-@stored("partition", cells="cells", score="score", threshold="threshold", tree_share="tree_share")
+@stored("blockcounts", cells="cells", score="score", threshold="threshold", tree_share="tree_share")
 @dataclass(frozen=True)
-class Partition(OverCells):
+class BlockCounts(OverCells):
     """Blocks of neighbouring cells of a count, and the count of each block.
 
     A block is halved along every key where its `score`, "count" or "deviation", is above the
@@ -363,7 +363,7 @@ class Partition(OverCells):
 
 
 Query: TypeAlias = (
-    Cells | Keys | Quantiles | UnitVectors | Linear | Scores | JointScores | Partition
+    Cells | Keys | Quantiles | UnitVectors | Linear | Scores | JointScores | BlockCounts
 )
 MeasuredQuery: TypeAlias = Cells | Keys | Quantiles | UnitVectors
 

@@ -9,11 +9,11 @@ from math import prod
 
 from dither.catalog import Catalog, Neighbours
 from dither.plan.algebra import (
+    BlockCounts,
     Cells,
     JointScores,
     Linear,
     OverCells,
-    Partition,
     Plan,
     Quantiles,
     Query,
@@ -22,6 +22,7 @@ from dither.plan.algebra import (
     measured_query,
 )
 from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
+from dither.plan.blocks import block_move_in, check_blocks
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
@@ -33,7 +34,6 @@ from dither.plan.linear import (
 )
 from dither.plan.norms import Sensitivity
 from dither.plan.operators import count_rows
-from dither.plan.partitions import check_partition, partition_move_in
 from dither.plan.scores import ScoreMove, check_joint, check_scores, score_move_in
 from dither.plan.sensitivity import (
     Box,
@@ -106,8 +106,8 @@ class AnalysedQuery:
         if isinstance(self.query, Scores):
             check_scores(self.query, self.rows, self.cells, self.neighbours)
             return 1
-        if isinstance(self.query, Partition):
-            check_partition(self.query, self.rows)
+        if isinstance(self.query, BlockCounts):
+            check_blocks(self.query, self.rows)
             return self.cells
         if isinstance(self.query, UnitVectors):
             check_vectors(self.query, self.rows, self.neighbours)
@@ -155,10 +155,10 @@ class AnalysedQuery:
         return score_move_in(self.query, self.rows, self.neighbours)
 
     @cached_property
-    def partition_move(self) -> int:
-        """How far one unit moves all cells of a partition together."""
-        assert isinstance(self.query, Partition)
-        return partition_move_in(self.query, self.rows, self.neighbours)
+    def block_move(self) -> int:
+        """How far one unit moves all cells of block counts together."""
+        assert isinstance(self.query, BlockCounts)
+        return block_move_in(self.query, self.rows, self.neighbours)
 
     @cached_property
     def box(self) -> Box:

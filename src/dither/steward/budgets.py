@@ -19,7 +19,7 @@ from dither.errors import DitherError, ParameterError, RefusedError
 from dither.given_numbers import as_float
 from dither.privacy.kernel.kernel import Release
 from dither.privacy.kernel.opening import open_kernel
-from dither.privacy.kernel.parts import check_partition
+from dither.privacy.kernel.parts import check_blocks
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.windows import horizon, windows_of
 from dither.privacy.ledger import Pot, Registered, Rule, default_head_path, lineages
@@ -112,7 +112,7 @@ def open_pot(
             )
         if settings.get("kind") == "partition":
             settings["column"] = str(settings.get("column"))
-            check_partition(
+            check_blocks(
                 _sketch_pot(name, settings, registered.version), catalog, registered.version
             )
         if settings.get("kind") == "windows":

@@ -2,8 +2,8 @@
 
 `con.adaptive_histogram(["age"], table="visits", epsilon=0.1)` counts rows in blocks of neighbouring
 values. Blocks are split by noisy scores, where the counts of their values differ or are large; one
-mechanism of the kernel releases blocks and counts (docs/proofs/partitions.md). Where the data is
-flat or sparse, a few blocks need far less noise than all values.
+mechanism of the kernel releases blocks and counts (docs/proofs/adaptive-blocks.md). Where the data
+is flat or sparse, a few blocks need far less noise than all values.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dither.answer.quote import quote_charge
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, find_error_law
-from dither.plan.algebra import Partition
-from dither.plan.partitions import SCORES, CellBlock, find_whole_block, split_block
+from dither.plan.algebra import BlockCounts
+from dither.plan.blocks import SCORES, CellBlock, find_whole_block, split_block
 from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request, Step
@@ -77,7 +77,7 @@ class AskedHistogram:
             raise ParameterError("an adaptive histogram is priced in epsilon: ask with epsilon=")
         threshold = ceil(1 / ((1 - self.tree_share) * self.price.epsilon))
         cells = self.bound.make_cells(self.bound.columns)
-        query = Partition(cells, self.score, threshold, self.tree_share)
+        query = BlockCounts(cells, self.score, threshold, self.tree_share)
         request = Request((Step(query, "adaptive_blocks", Fraction(1)),), self.price, self.pot)
         return self._curator.kernel.price_at(request, self._view)
 

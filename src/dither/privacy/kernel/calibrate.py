@@ -20,12 +20,12 @@ from dither.error_terms import NoiseTerms
 from dither.errors import RefusedError
 from dither.plan.algebra import (
     Aggregate,
+    BlockCounts,
     Cells,
     CountDistinct,
     CountUnits,
     JointScores,
     Keys,
-    Partition,
     Quantiles,
     Query,
     Scores,
@@ -191,7 +191,7 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
             analysed.unlisted,
             analysed.points,
         )
-    if isinstance(terms.query, (Scores, JointScores, Partition)):
+    if isinstance(terms.query, (Scores, JointScores, BlockCounts)):
         return Calibrated(
             step,
             mechanism,

@@ -13,21 +13,21 @@ from typing import Any, cast, get_args
 from dither.errors import RefusedError
 from dither.plan.algebra import (
     Aggregate,
+    BlockCounts,
     Condition,
     Expression,
     JointScores,
     Linear,
     Named,
-    Partition,
     Plan,
     Query,
     Scores,
     UnitVectors,
 )
 from dither.plan.analyse import check_size
+from dither.plan.blocks import check_block_request
 from dither.plan.encodings import Feature
 from dither.plan.operators import LinearOperator, check_operator
-from dither.plan.partitions import check_partition_request
 from dither.plan.scores import check_members
 from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.plan.vector_functions import VectorFunction
@@ -78,8 +78,8 @@ def _check_measured(query: Any) -> None:
     check_size(cast(Any, getattr(query, "plan", None)))
     if isinstance(query, Linear):
         check_operator(query.operator)
-    if isinstance(query, Partition):
-        check_partition_request(query)
+    if isinstance(query, BlockCounts):
+        check_block_request(query)
     if isinstance(query, Scores):
         check_utility(query.utility)
         query = query.cells

@@ -33,11 +33,11 @@ from typing import Literal
 
 from dither.errors import RefusedError
 from dither.plan.algebra import (
+    BlockCounts,
     Cells,
     JointScores,
     Keys,
     Linear,
-    Partition,
     Quantiles,
     Query,
     Scores,
@@ -332,7 +332,7 @@ FAMILIES: dict[str, MechanismFamily] = {
             ("epsilon", "rho"),
             build_scores_by_exponential,
         ),
-        MechanismFamily("adaptive_blocks", Partition, ("epsilon",), build_adaptive_blocks),
+        MechanismFamily("adaptive_blocks", BlockCounts, ("epsilon",), build_adaptive_blocks),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several

@@ -41,7 +41,7 @@ def check_parts(request: Request, path: tuple[Pot, ...], catalog: Catalog, versi
     for part, partition in pairwise(path):
         if part.kind != "part":
             continue
-        check_partition(partition, catalog, version)
+        check_blocks(partition, catalog, version)
         assert partition.column is not None and part.value is not None
         table, column = partition.column.split(".")
         for step in request.steps:
@@ -54,7 +54,7 @@ def check_parts(request: Request, path: tuple[Pot, ...], catalog: Catalog, versi
                 )
 
 
-def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
+def check_blocks(partition: Pot, catalog: Catalog, version: int) -> None:
     """Raise RefusedError unless each privacy unit lies in one part of this partition.
 
     The partition's column must be in a private table with one row per unit, under its exact name,

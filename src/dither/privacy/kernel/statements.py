@@ -7,11 +7,11 @@ from typing import Any, cast
 import numpy as np
 
 from dither.plan.algebra import (
+    BlockCounts,
     Cells,
     JointScores,
     Linear,
     MeasuredQuery,
-    Partition,
     Scores,
     UnitVectors,
     measured_queries,
@@ -70,7 +70,7 @@ def _numbers_of(calibrated: Calibrated, results: list[Any]) -> Exact:
         return {(): multiply_cells(query, measured, calibrated.largest_cells)}
     if isinstance(query, Scores):
         return {(): evaluate_scores(query, measured, calibrated.largest_cells)}
-    if isinstance(query, Partition):
+    if isinstance(query, BlockCounts):
         return {(): to_integers(measured[:, 0], calibrated.largest_cells)}
     if isinstance(query, UnitVectors):
         return {(): measured}

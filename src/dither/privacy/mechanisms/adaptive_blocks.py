@@ -7,7 +7,7 @@ that one unit moves all cells in L1 and fan = 2^axes children of a block:
 
     loss = Pure(V (2 fan - 1) / ((fan - 1) tree_scale) + V / leaf_scale)
 
-whatever the depth of the tree. Proof: docs/proofs/partitions.md.
+whatever the depth of the tree. Proof: docs/proofs/adaptive-blocks.md.
 
 >>> from fractions import Fraction
 >>> blocks = AdaptiveBlocks.for_epsilon(Fraction(10**4), Fraction(1, 2), 1, (4,), "deviation", 0)
@@ -28,8 +28,8 @@ import numpy as np
 from dither.canonical import number_text, positive
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
-from dither.plan.algebra import Partition
-from dither.plan.partitions import (
+from dither.plan.algebra import BlockCounts
+from dither.plan.blocks import (
     MOST_AXES,
     SCORES,
     CellBlock,
@@ -198,15 +198,15 @@ def _bound_path(axes: int) -> Fraction:
 
 
 def build_adaptive_blocks(terms: StepTerms) -> Built:
-    """Build the mechanism of a partition at the step's epsilon; every key is an axis."""
+    """Build the mechanism of block counts at the step's epsilon; every key is an axis."""
     query = terms.query
-    assert isinstance(query, Partition)
-    _ = terms.analysed.released_rows  # checks the partition before a mechanism is built
+    assert isinstance(query, BlockCounts)
+    _ = terms.analysed.released_rows  # checks the query before a mechanism is built
     return Built(
         AdaptiveBlocks.for_epsilon(
             terms.share,
             query.tree_share,
-            terms.analysed.partition_move,
+            terms.analysed.block_move,
             tuple(domain.codes for domain in terms.analysed.domains),
             query.score,
             query.threshold,

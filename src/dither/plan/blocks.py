@@ -1,10 +1,10 @@
-"""Partitions: blocks of neighbouring cells that are split where a noisy score says so.
+"""Adaptive blocks: blocks of neighbouring cells that are split where a noisy score says so.
 
 The cells of one count over one to three keys lie on a line, in a plane or in a space. A public tree
 halves every axis: its root is all cells, its leaves are single cells. A block is split by a noisy
 score: the rows in it (PrivTree), or how far its cells are from all being equal. This module has
 the tree and the exact scores; the noise is in `privacy/mechanisms/adaptive_blocks.py`. Proof:
-docs/proofs/partitions.md.
+docs/proofs/adaptive-blocks.md.
 
 >>> line = find_whole_block((5,))
 >>> [block.stops[0] - block.starts[0] for block in split_block(line, (5,))]
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dither.catalog import Neighbours
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Count, CountUnits, CountValues, Partition
+from dither.plan.algebra import BlockCounts, Cells, Count, CountUnits, CountValues
 from dither.plan.analyse import Analysed
 from dither.plan.linear import find_aggregate, move_of_cells, refuse_open_keys
 from dither.rules import PrivacyRule
@@ -97,37 +97,37 @@ def add_up(numbers: NDArray[Any]) -> int:
     return int(sum(numbers.tolist()))
 
 
-def check_partition(query: Partition, rows: Analysed) -> None:
-    """Refuse a partition that has no proof: one of sums, with open keys, or with too many axes."""
-    check_partition_request(query)
+def check_blocks(query: BlockCounts, rows: Analysed) -> None:
+    """Refuse block counts that have no proof: of sums, with open keys, or with too many axes."""
+    check_block_request(query)
     if not isinstance(find_aggregate(query.cells), _COUNTS):
         raise RefusedError(
-            "a partition takes the cells of one COUNT, COUNT(column) or COUNT(DISTINCT unit)",
+            "block counts take the cells of one COUNT, COUNT(column) or COUNT(DISTINCT unit)",
             rule=PrivacyRule.NO_RULE,
         )
     refuse_open_keys(query.cells, rows)
 
 
-def check_partition_request(query: Partition) -> None:
+def check_block_request(query: BlockCounts) -> None:
     """Refuse what is out of range or of another type, before any plan is analysed."""
     keys = query.cells.keys if type(query.cells) is Cells else ()
     if type(keys) is not tuple or not 1 <= len(keys) <= MOST_AXES:
         raise RefusedError(
-            f"a partition takes one to {MOST_AXES} keys, each of them an axis",
+            f"block counts take one to {MOST_AXES} keys, each of them an axis",
             rule=PrivacyRule.NO_RULE,
         )
     if query.score not in SCORES:
-        raise RefusedError(f"a partition splits by {' or '.join(SCORES)}", rule=PrivacyRule.NO_RULE)
+        raise RefusedError(f"blocks are split by {' or '.join(SCORES)}", rule=PrivacyRule.NO_RULE)
     is_share = type(query.tree_share) is Fraction and 0 < query.tree_share < 1
     is_threshold = type(query.threshold) is int and 0 <= query.threshold <= MOST_THRESHOLD
     if not is_share or not is_threshold:
         raise RefusedError(
-            f"a partition takes tree_share between 0 and 1, and a threshold from 0 to "
+            f"block counts take tree_share between 0 and 1, and a threshold from 0 to "
             f"{MOST_THRESHOLD:,}",
             rule=PrivacyRule.PARAMETER_RANGES,
         )
 
 
-def partition_move_in(query: Partition, rows: Analysed, neighbours: Neighbours) -> int:
+def block_move_in(query: BlockCounts, rows: Analysed, neighbours: Neighbours) -> int:
     """The most by which one unit moves all cells together, in L1."""
     return move_of_cells(query.cells, rows, neighbours).l1

@@ -1,5 +1,5 @@
-"""Partitions through the kernel: price, release, repeats, refusals, EXPLAIN
-(docs/proofs/partitions.md)."""
+"""Counts of adaptive blocks through the kernel: price, release, repeats, refusals, EXPLAIN
+(docs/proofs/adaptive-blocks.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 
 from dither.answer.explain import describe_query
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Count, CountUnits, Linear, Partition, Scan, Sum, UnitVectors
+from dither.plan.algebra import (
+    BlockCounts,
+    Cells,
+    Count,
+    CountUnits,
+    Linear,
+    Scan,
+    Sum,
+    UnitVectors,
+)
 from dither.plan.operators import Identity
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
@@ -19,7 +28,7 @@ from dither.privacy.losses import Pure
 from tests.datasets.regional_clinic import Clinic
 
 WARDS = Cells(Scan("visits"), ("ward",), (Count(),))
-BLOCKS = Partition(WARDS, "count", 0, F(1, 2))
+BLOCKS = BlockCounts(WARDS, "count", 0, F(1, 2))
 
 
 def ask(query: Any, epsilon: Any = 1) -> Request:
@@ -55,7 +64,7 @@ UNITS = Cells(Scan("visits"), ("ward",), (CountUnits(),))
 
 
 def test_people_are_counted_too(kernel: Kernel) -> None:
-    (step,) = kernel.price(ask(Partition(UNITS, "deviation", 5, F(1, 4)))).steps
+    (step,) = kernel.price(ask(BlockCounts(UNITS, "deviation", 5, F(1, 4)))).steps
     assert step.mechanism.describe().startswith("blocks split by deviation")
 
 
