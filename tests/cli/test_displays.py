@@ -88,7 +88,7 @@ def dataset(request, tmp_path, monkeypatch):
             "--delta-per-question",
             "1e-6",
         ],
-        "zcdp": ["--rule", "zcdp", "--rho", "1", "--delta-conversion", "1e-6"],
+        "zcdp": ["--rule", "zcdp", "--rho", "1", "--delta-conversion", "1e-6", "--yes"],
     }.get(request.param, ["--epsilon", "1"])
     told("register", file)
     told("budget", "open", file, "total", *cap, *OPEN)

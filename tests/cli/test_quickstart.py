@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -61,6 +62,15 @@ def test_the_first_question_can_be_asked_at_once(file):
     assert 0.49 < con.budget().pots[0].spent <= 0.5
     with pytest.raises(BudgetError):
         con.sql("SELECT COUNT(*) AS n FROM adult", epsilon=0.6)
+
+
+def test_json_is_one_document_with_the_answer_and_words_go_elsewhere(file):
+    ran = run(str(file), *DECIDED, *COLUMNS, *PURPOSE, "--ask", "--json")
+    assert ran.exit_code == 0, ran.exception
+    document = json.loads(ran.stdout)
+    assert document["catalog"] == str(file.with_suffix(".yaml")) and document["registered"]
+    assert document["budget"] == {"epsilon": "1", "delta": "1e-9"}
+    assert set(document["answer"]) > {"education"}
 
 
 def test_bounds_of_a_wide_column_can_be_bought_from_the_budget(file):

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dither import connect, steward
+from dither import Result, connect, steward
 from dither.catalog import parse
 from dither.catalog.explain import guarantee
 from dither.catalog.file.kinds import KINDS
@@ -27,7 +27,7 @@ from dither.catalog.file.quick import (
     write_quick_catalog,
 )
 from dither.cli.asking import DecisionReader, read_yes_or_no
-from dither.cli.output import make_console
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.quick_decisions import (
     decide_columns,
     decide_max_rows,
@@ -105,11 +105,12 @@ def quickstart(
     to: Annotated[
         Path | None, typer.Option(help="The catalog to write; by default beside the file.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Ask for the decisions that FILE needs, write its catalog, register it, open a budget and show
     the price of a first question. Nothing is read off the data, and nothing has a default that
     protects less."""
-    asker = DecisionReader(make_console())
+    asker = DecisionReader(make_console(stderr=as_json))
     catalog_file = to or file.with_suffix(".yaml")
     _refuse_existing(catalog_file)
     source = find_table(asker, file, table, header, delimiter, null_text or list(NULL_TEXTS))
@@ -131,6 +132,8 @@ def quickstart(
     catalog = parse(text, str(catalog_file))
     if draft:
         _write_catalog(asker.console, catalog_file, text)
+        if as_json:
+            print_json({"catalog": str(catalog_file), "registered": False})
         return
     question = "What is to be learned, in a sentence?"
     stated = {
@@ -143,8 +146,13 @@ def quickstart(
     _write_catalog(asker.console, catalog_file, text)
     _register_and_open(asker.console, catalog_file, stated, relations)
     _offer_bounds(asker.console, catalog_file, decisions)
-    _offer_first_question(asker, catalog_file, write_first_question(decisions), ask)
+    first = write_first_question(decisions)
+    answer = _offer_first_question(asker, catalog_file, first, ask)
     _offer_groups(asker.console, catalog_file, write_grouped_question(decisions))
+    if as_json:
+        budget = {"epsilon": EPSILON, "delta": DELTA}
+        done = {"catalog": str(catalog_file), "registered": True, "budget": budget}
+        print_json(done | {"question": first, "answer": answer and answer.to_dict()})
 
 
 def _register_and_open(
@@ -216,7 +224,7 @@ def _offer_bounds(console: Console, catalog_file: Path, decisions: QuickDecision
 
 def _offer_first_question(
     asker: DecisionReader, catalog_file: Path, sql: str, ask: bool | None
-) -> None:
+) -> Result | None:
     """Price and error of a first question, from the catalog alone; then the answer, if wanted."""
     console = asker.console
     con = connect(catalog_file)
@@ -230,14 +238,16 @@ def _offer_first_question(
         "Ask it now, for half of the budget?",
         read_yes_or_no,
     )
-    if is_wanted:
-        console.print(con.sql(sql, epsilon=PRICE))
+    answer = con.sql(sql, epsilon=PRICE) if is_wanted else None
+    if answer is not None:
+        console.print(answer)
     command = write_command("sql", catalog_file, sql, "--epsilon", PRICE)
     console.print(
         f"to ask again, for free: {command}" if is_wanted else f"to ask: {command}",
         highlight=False,
         soft_wrap=True,
     )
+    return answer
 
 
 def _offer_groups(console: Console, catalog_file: Path, sql: str | None) -> None:
