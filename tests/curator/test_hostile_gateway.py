@@ -99,7 +99,9 @@ def test_a_token_asks_from_its_own_pots_alone(served):
 def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
     """The closed list of calls. A new one is a decision about what a hostile gateway may do.
 
-    `act` carries a steward's signature: tests/curator/test_signed_acts.py.
+    `act` carries a steward's signature: tests/curator/test_signed_acts.py. `grants` are for roles
+    that see all, `status` tells since when a budget is suspended and no number, saved questions are
+    texts of the asker's own budget.
     """
     union = get_args(messages.CalledAct)[0]
     kinds = {model.model_fields["kind"].default for model in get_args(union)}
@@ -111,15 +113,20 @@ def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
         "certificate",
         "datasets",
         "facts",
+        "grants",
         "head",
         "history",
         "job",
         "log_in",
         "log_out",
         "price",
+        "questions",
         "rehearse",
         "release",
+        "remove_question",
+        "save_question",
         "sign_on",
+        "status",
         "stored",
         "values",
         "view",
