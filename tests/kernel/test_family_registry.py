@@ -59,6 +59,7 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "vectors_rounded_gaussian",
         "joint_scores_permute_and_flip",
         "joint_scores_exponential",
+        "adaptive_blocks",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())
