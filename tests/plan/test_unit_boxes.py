@@ -123,8 +123,8 @@ def test_a_lost_width_is_caught(monkeypatch):
     """Planted: a replaced unit moves a cell by what it adds, not by the width of that."""
     plain = sensitivity._bound_change
 
-    def forget_replace(aggregate, rows, reach, cells, neighbours, keys):
-        return plain(aggregate, rows, reach, cells, "add_remove", keys)
+    def forget_replace(aggregate, rows, within, neighbours, keys):
+        return plain(aggregate, rows, within, "add_remove", keys)
 
     monkeypatch.setattr(sensitivity, "_bound_change", forget_replace)
     claimed = unit_box(query(()), facts("replace", 2))
