@@ -62,6 +62,7 @@ NEWER_THAN_THE_FIXTURES: frozenset[str] = frozenset(
         '"type": "scores"',
         '"type": "unitvectors"',
         '"type": "jointscores"',
+        '"type": "blockcounts"',
     }
 )
 """Stored names of nodes, functions and families that no release has written yet."""

@@ -10,7 +10,7 @@ def write_named_windows(query: exp.Query) -> exp.Query:
 
     >>> import sqlglot
     >>> sql = "SELECT SUM(n) OVER w FROM t WINDOW w AS (ORDER BY n)"
-    >>> write_named_windows(sqlglot.parse_one(sql, read="duckdb")).sql()
+    >>> write_named_windows(sqlglot.parse_one(sql, read="duckdb")).sql("duckdb")
     'SELECT SUM(n) OVER (ORDER BY n) FROM t'
     """
     for select in list(query.find_all(exp.Select)):

@@ -150,8 +150,8 @@ def _parse_statements(sql: str) -> list[exp.Expr]:
 def quote_names(sql: str) -> str:
     """The text with names in backticks written in double quotes, at the same positions.
 
-    >>> quote_names("SELECT `a b`, '`', 1 -- `")
-    'SELECT "a b", \'`\', 1 -- `'
+    >>> print(quote_names("SELECT `a b`, '`', 1 -- `"))
+    SELECT "a b", '`', 1 -- `
     """
     if "`" not in sql:
         return sql

@@ -7,7 +7,7 @@ such law here. Proof: docs/proofs/fixed-plans.md.
 
 >>> plan = losses.PoissonSampled("0.01", losses.RoundedGaussian("1.1", 1)) * 100
 >>> round(float(find_planned_epsilon(plan, Fraction(1, 10**5), lambda event: None)), 3)
-0.550
+0.55
 """
 
 from __future__ import annotations
