@@ -83,7 +83,7 @@ def find_saddle(
     index: float = 2 * FINE
     jump = 4
     # finer than the grid only where a step on it moves log delta, or epsilon, by very much
-    while high - low > 1 or (_FAR < min(-below[0], above[0]) < math.inf and high - low > _FINEST):
+    while high - low > 1 or (high - low > _FINEST and _is_far(below[0], above[0])):
         value = away(index)
         if value[0] < 0:
             low = index
@@ -106,6 +106,12 @@ def find_saddle(
     return Saddle(
         find_real_part(high if share > 0.5 else low), below[1] + share * (above[1] - below[1])
     )
+
+
+def _is_far(below: float, above: float) -> bool:
+    """Whether both ends of a search were tried, and both are far from what is searched for."""
+    are_tried = math.isfinite(below) and math.isfinite(above)
+    return are_tried and min(-below, above) > _FAR
 
 
 def find_saddle_epsilon(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
