@@ -21,7 +21,7 @@ from dither.privacy.noise.source import fresh_bytes
 RATE = F(1, 4)
 MECHANISM = SampledRoundedGaussian(F(1), Sensitivity.of(largest=2), rate=RATE, unit="unit")
 NEIGHBOURS = ([2, 2, 2], [2, 2])
-RUNS = 60_000
+RUNS = 300_000
 Sampler = Callable[[np.ndarray[Any, Any], bytes], Any]
 
 
@@ -35,8 +35,8 @@ def draw_all(units: np.ndarray[Any, Any], key: bytes) -> Any:
 
 
 def draw_too_often(units: np.ndarray[Any, Any], key: bytes) -> Any:
-    """Planted bug: twice the rate that is priced."""
-    return draw_units(units, 2 * RATE, key, "ab" * 32)
+    """Planted bug: three times the rate that is priced."""
+    return draw_units(units, 3 * RATE, key, "ab" * 32)
 
 
 def draw_together(units: np.ndarray[Any, Any], key: bytes) -> Any:
