@@ -8,9 +8,9 @@ import pytest
 from dither import QueryError
 from dither.question.expressions import Apply, Formula, Noisy, count_nodes
 from dither.sql import aggregates
-from dither.sql.aggregates import walk
 from dither.sql.bind import bind
 from dither.sql.formulas import MAX_NODES
+from dither.sql.tree_nodes import list_own_nodes
 from tests.datasets import clinic_sql
 
 
@@ -63,11 +63,11 @@ def test_counted_aggregates_are_collected_in_one_walk(monkeypatch):
     steps = []
 
     def count_steps(node):
-        for child in walk(node):
+        for child in list_own_nodes(node):
             steps.append(child)
             yield child
 
-    monkeypatch.setattr(aggregates, "walk", count_steps)
+    monkeypatch.setattr(aggregates, "list_own_nodes", count_steps)
     bind(repeat_conditions(300), clinic_sql.catalog())
     assert 300 < len(steps) < 10_000
 
