@@ -35,8 +35,8 @@ def draw_all(units: np.ndarray[Any, Any], key: bytes) -> Any:
 
 
 def draw_too_often(units: np.ndarray[Any, Any], key: bytes) -> Any:
-    """Planted bug: three times the rate that is priced."""
-    return draw_units(units, 3 * RATE, key, "ab" * 32)
+    """Planted bug: twice the rate that is priced."""
+    return draw_units(units, 2 * RATE, key, "ab" * 32)
 
 
 def draw_together(units: np.ndarray[Any, Any], key: bytes) -> Any:
