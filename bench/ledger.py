@@ -23,8 +23,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy
-
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import DiscreteLaplace
 
@@ -124,7 +122,6 @@ def main() -> None:
         )
         print(f"{line['name']:<45}{line['ours_s'] * 1e3:>10.3f} ms  {line['ratio']:>6.2f}x{target}")
     versions = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    versions["sqlalchemy"] = sqlalchemy.__version__
     print(f"bare fsync {base * 1e3:.3f} ms; {versions}; {os.cpu_count()} cores")
     if options.json:
         print(

@@ -7,7 +7,7 @@ import sys
 
 from tests.datasets import clinic
 
-HEAVY = ("duckdb", "numpy", "pyarrow", "scipy", "sqlalchemy", "sqlglot", "mpmath", "matplotlib")
+HEAVY = ("duckdb", "numpy", "pyarrow", "scipy", "sqlglot", "mpmath", "matplotlib")
 
 
 def list_imported(code: str) -> set[str]:

@@ -13,9 +13,9 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from dither.errors import BudgetError, RefusedError
+from dither.privacy.ledger.database import Pool
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import Place, release, reserve
 
@@ -102,8 +102,8 @@ def test_threads_share_one_ledger(both: Place) -> None:
     assert len(refused) == 4 and both.verify().releases == 20
 
 
-def _release_in_child(ledger: StewardLedger, parents: Engine) -> None:
-    assert ledger._database.engine is not parents
+def _release_in_child(ledger: StewardLedger, parents: Pool) -> None:
+    assert ledger._database.pool is not parents
     release(ledger, "0.1")
 
 
@@ -112,7 +112,7 @@ def test_a_forked_child_uses_connections_of_its_own(both: Place) -> None:
     release(ledger)
     context = get_context("fork")
     children = [
-        context.Process(target=_release_in_child, args=(ledger, ledger._database.engine))
+        context.Process(target=_release_in_child, args=(ledger, ledger._database.pool))
         for _ in range(2)
     ]
     for child in children:

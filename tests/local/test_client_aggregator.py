@@ -222,7 +222,7 @@ def test_the_halves_load_no_engine() -> None:
     program = (
         "import sys; from dither import local; local.Client(local.Direct(1, 4), "
         "lifetime_epsilon=1).report(2);"
-        "heavy = {'duckdb', 'sqlglot', 'pyarrow', 'sqlalchemy', 'scipy', 'matplotlib', 'pandas', "
+        "heavy = {'duckdb', 'sqlglot', 'pyarrow', 'scipy', 'matplotlib', 'pandas', "
         "'pydantic'};"
         "print(sorted(heavy & set(sys.modules)))"
     )

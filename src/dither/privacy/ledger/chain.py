@@ -19,8 +19,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select
-
 from dither.canonical import digest, dumps
 from dither.errors import ParameterError
 from dither.privacy.ledger import tables
@@ -28,11 +26,7 @@ from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
 
 NONCE_BYTES = 32
-_FROM = (
-    select(tables.entry)
-    .where(tables.entry.c.seq >= bindparam("start"))
-    .order_by(tables.entry.c.seq)
-)
+_FROM = f"{tables.ENTRY.selection} WHERE seq >= :start ORDER BY seq"
 
 
 class Broken(Exception):

@@ -6,8 +6,6 @@ no part of a copy: it must tell afterwards whether the copy is the newest one.
 
 from __future__ import annotations
 
-from sqlalchemy import insert, select
-
 from dither.privacy.ledger import tables
 from dither.privacy.ledger.create import create_schema
 from dither.privacy.ledger.location import Location, database_at
@@ -24,12 +22,10 @@ def copy_ledger(source: Location, target: Location) -> int:
             origin.transaction(write=False) as reading,
             copy.transaction(write=True) as writing,
         ):
-            for table in tables.metadata.sorted_tables:
-                names = [column.name for column in table.columns]
-                statement = insert(table)
-                for row in reading.stream(select(table)):
-                    writing.run(statement, dict(zip(names, row, strict=True)))
-                    entries += table is tables.entry
+            for table in tables.TABLES:
+                for row in reading.stream(table.selection):
+                    writing.run(table.insertion, dict(zip(table.columns, row, strict=True)))
+                    entries += table is tables.ENTRY
     finally:
         origin.close()
         copy.close()

@@ -9,8 +9,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy.schema import CreateIndex, CreateTable
-
 from dither.errors import RefusedError
 from dither.privacy.ledger import tables
 from dither.privacy.ledger.database import Database, Transaction
@@ -39,7 +37,7 @@ def _create_sqlite(path: Path) -> None:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         database = SQLite(beside)
         with database.transaction(write=True) as transaction:
-            _create_tables(transaction)
+            _create_tables(database, transaction)
             transaction.run(f"PRAGMA application_id={tables.APPLICATION_ID}")
             transaction.run(f"PRAGMA user_version={tables.SCHEMA_VERSION}")
         database.close()  # the last connection moves the log into the file and removes it
@@ -69,13 +67,12 @@ def _create_postgres(database: Postgres) -> None:
                 "since what was spent stays spent"
             )
             raise RefusedError(message, rule=PrivacyRule.DURABLE)
-        _create_tables(transaction)
+        _create_tables(database, transaction)
         transaction.run(f"COMMENT ON TABLE entry IS '{ABOUT}'")
 
 
-def _create_tables(transaction: Transaction) -> None:
+def _create_tables(database: Database, transaction: Transaction) -> None:
     """Create every table and index of a ledger."""
-    for table in tables.metadata.sorted_tables:
-        transaction.run(CreateTable(table))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            transaction.run(CreateIndex(index))
+    for table in tables.TABLES:
+        for statement in table.creation(database.types):
+            transaction.run(statement)

@@ -1,8 +1,6 @@
 """What both stores share: transactions over a driver's own connection, and waiting for a lock.
 
-Tables and statements are SQLAlchemy Core, compiled once to the store's SQL; running them through
-the driver spares what SQLAlchemy spends per statement, which is several times what the database
-does.
+Statements are SQL that both stores understand, with parameters written `:name`.
 """
 
 from __future__ import annotations
@@ -15,10 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from sqlalchemy import ClauseElement, Engine
-from sqlalchemy.engine.interfaces import Dialect
-
 from dither.errors import RefusedError
+from dither.privacy.ledger.tables import Type
 from dither.rules import PrivacyRule
 
 PATIENCE_S = 20.0
@@ -56,73 +52,97 @@ def patiently(attempt: Callable[[], T]) -> T:
 class Transaction:
     """One transaction: statements in, plain tuples out."""
 
-    _compiled: dict[tuple[str, ClauseElement], tuple[str, list[str], dict[str, Any]]] = {}
-
-    def __init__(self, raw: Any, dialect: Dialect) -> None:
+    def __init__(self, raw: Any, write_parameters: Callable[[str], str]) -> None:
         self._cursor = raw.cursor()
-        self._dialect = dialect
+        self._write_parameters = write_parameters
 
-    def rows(
-        self, statement: ClauseElement | str, values: dict[str, Any] | None = None
-    ) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Run a query and return all its rows."""
         self.run(statement, values)
         return list(self._cursor.fetchall())
 
     def stream(
-        self, statement: ClauseElement, values: dict[str, Any] | None = None
+        self, statement: str, values: dict[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """Run a query and yield its rows one by one: for walking the whole chain."""
         self.run(statement, values)
         yield from self._cursor
 
-    def scalar(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> Any:
+    def scalar(self, statement: str, values: dict[str, Any] | None = None) -> Any:
         """Run a query; return the first column of the first row, None where there is none."""
         row = self.first_row(statement, values)
         return row[0] if row else None
 
     def first_row(
-        self, statement: ClauseElement | str, values: dict[str, Any] | None = None
+        self, statement: str, values: dict[str, Any] | None = None
     ) -> tuple[Any, ...] | None:
         """Run a query and return its first row, None where there is none."""
         return next(iter(self.rows(statement, values)), None)
 
-    def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:
-        """Run a statement that returns no rows.
-
-        The text of a compiled statement is kept for its next run.
-        """
-        if isinstance(statement, str):
+    def run(self, statement: str, values: dict[str, Any] | None = None) -> None:
+        """Run a statement that returns no rows; one without values is given to the driver as is."""
+        if values is None:
             self._cursor.execute(statement)
-            return
-        key = (self._dialect.name, statement)
-        if key not in self._compiled:
-            compiled: Any = statement.compile(dialect=self._dialect)
-            names = list(getattr(compiled, "positiontup", None) or [])
-            fixed = (
-                {name: value for name, value in compiled.params.items() if value is not None}
-                if names
-                else {}
-            )
-            self._compiled[key] = (str(compiled), names, fixed)
-        text, names, fixed = self._compiled[key]
-        parameters = fixed | values if values else fixed
-        self._cursor.execute(text, [parameters[name] for name in names])
+        else:
+            self._cursor.execute(self._write_parameters(statement), values)
+
+
+class Pool:
+    """The connections of one process that wait to be used again."""
+
+    KEPT = 5
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._idle: list[Any] = []
+
+    def take(self) -> Any:
+        """Return a waiting connection, or else a new one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
+
+    def give_back(self, raw: Any) -> None:
+        """Keep a connection for its next use; close it where enough wait or it is of no more use.
+
+        What it still holds open is rolled back first.
+        """
+        try:
+            raw.rollback()
+        except BaseException:
+            raw.close()
+            raise
+        if len(self._idle) < self.KEPT:
+            self._idle.append(raw)
+        else:
+            raw.close()
+
+    def close(self) -> None:
+        """Close every connection that waits."""
+        while self._idle:
+            self._idle.pop().close()
 
 
 class Database(ABC):
     """One store; connections are pooled per process, and never used on the far side of a fork."""
 
     errors: tuple[type[Exception], ...]
+    types: dict[Type, str]
 
     def __init__(self, label: str) -> None:
         self.label = label
         self._pid = os.getpid()
-        self._engine = self._new_engine()
-        self._inherited: list[Engine] = []
+        self._pool = Pool(self._connect)
+        self._inherited: list[Pool] = []
 
     @abstractmethod
-    def _new_engine(self) -> Engine: ...
+    def _connect(self) -> Any:
+        """Open a connection of the driver."""
+
+    def write_parameters(self, statement: str) -> str:
+        """Write a statement with its parameters as the driver names them."""
+        return statement
 
     @abstractmethod
     def _begin(self, raw: Any, write: bool) -> None:
@@ -137,31 +157,34 @@ class Database(ABC):
         """What makes this no ledger of ours, or None."""
 
     @property
-    def engine(self) -> Engine:
-        """Return this process's engine; after a fork a new one is made.
+    def pool(self) -> Pool:
+        """Return this process's pool; after a fork a new one is made.
 
-        An inherited engine is kept aside: even closing it could touch the store.
+        An inherited pool is kept aside: even closing it could touch the store.
         """
         if self._pid != os.getpid():
-            self._inherited.append(self._engine)
+            self._inherited.append(self._pool)
             self._pid = os.getpid()
-            self._engine = self._new_engine()
-        return self._engine
+            self._pool = Pool(self._connect)
+        return self._pool
 
     def close(self) -> None:
-        self.engine.dispose()
+        self.pool.close()
 
     def _begun(self, write: bool) -> Any:
         """Return a connection in a new transaction; on an error give the connection back."""
-        raw = self.engine.raw_connection()
+        raw = self.pool.take()
         try:
             self._begin(raw, write)
         except BaseException:
-            with suppress(*self.errors):
-                raw.rollback()
-            raw.close()
+            self._give_back(raw)
             raise
         return raw
+
+    def _give_back(self, raw: Any) -> None:
+        """Give a connection back to the pool, or close it where that fails."""
+        with suppress(*self.errors):
+            self.pool.give_back(raw)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
@@ -172,14 +195,10 @@ class Database(ABC):
         with self.explained():
             raw = patiently(lambda: self._begun(write))
             try:
-                yield Transaction(raw, self.engine.dialect)
+                yield Transaction(raw, self.write_parameters)
                 raw.commit()
-            except BaseException:
-                with suppress(*self.errors):
-                    raw.rollback()
-                raise
             finally:
-                raw.close()
+                self._give_back(raw)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

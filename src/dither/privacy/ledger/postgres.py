@@ -8,11 +8,10 @@ a power cut was never paid for.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from functools import cache
 from typing import Any
-
-from sqlalchemy import Engine, QueuePool, create_engine
-from sqlalchemy.engine import make_url
 
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import tables
@@ -30,6 +29,22 @@ _TAKE_LOCK = (
 ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
 _UNREACHABLE = "the PostgreSQL server cannot be reached; start it, or check the address"
 _WAIT_MS = 20_000
+_PARAMETER = re.compile(r":(\w+)")
+
+
+@cache
+def _write_parameters(statement: str) -> str:
+    return _PARAMETER.sub(r"%(\1)s", statement)
+
+
+def hide_password(address: str) -> str:
+    """Write an address without its password, to be shown.
+
+    >>> hide_password("postgresql://ann:secret@host/ledger?password=secret&sslmode=require")
+    'postgresql://ann:***@host/ledger?password=***&sslmode=require'
+    """
+    without_login = re.sub(r"(://[^:/@?]*):.*@", r"\1:***@", address)
+    return re.sub(r"(password=)[^&]*", r"\1***", without_login)
 
 
 class Postgres(Database):
@@ -49,7 +64,12 @@ class Postgres(Database):
         self._psycopg: Any = psycopg
         self._address = "postgresql://" + url.partition("://")[2]
         self.errors = (psycopg.Error,)
-        super().__init__(make_url(self._address).render_as_string(hide_password=True))
+        super().__init__(hide_password(self._address))
+
+    types = {"number": "BIGINT", "text": "TEXT", "bytes": "BYTEA"}
+
+    def write_parameters(self, statement: str) -> str:
+        return _write_parameters(statement)
 
     def _connect(self) -> Any:
         """Open a connection whose commits are on disk when they return."""
@@ -66,17 +86,6 @@ class Postgres(Database):
                 f"the server of {self.label} runs with fsync off", rule=PrivacyRule.DURABLE
             )
         return connection
-
-    def _new_engine(self) -> Engine:
-        """Make a pool of connections that never logs values."""
-        return create_engine(
-            "postgresql+psycopg://",
-            creator=self._connect,
-            poolclass=QueuePool,
-            max_overflow=-1,
-            hide_parameters=True,
-            paramstyle="format",
-        )
 
     def _begin(self, raw: Any, write: bool) -> None:
         """Begin a transaction; a writer takes the ledger's lock, a reader a snapshot."""
@@ -96,7 +105,7 @@ class Postgres(Database):
         except self._psycopg.OperationalError as error:
             if getattr(error, "dither_unreachable", False) or self._is_lock_timeout(error):
                 raise
-        self.engine.dispose()
+        self.pool.close()
         try:
             return super()._begun(write)
         except self._psycopg.OperationalError as error:
@@ -140,7 +149,7 @@ class Postgres(Database):
                 "dither that wrote it"
             )
         schema = "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('entry'))"
-        names = ", ".join(f"'{name}'" for name in tables.metadata.tables)
+        names = ", ".join(f"'{name}'" for name in (table.name for table in tables.TABLES))
         alien = (
             f"SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN "
             f"(SELECT oid FROM pg_class WHERE relnamespace = {schema}) "

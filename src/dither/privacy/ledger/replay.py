@@ -9,8 +9,6 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import select
-
 from dither.canonical import decimal_text, dumps, exact
 from dither.errors import DitherError
 from dither.privacy.ledger import pot_acts, pot_tree, pots, rows, suspension, tables
@@ -21,9 +19,9 @@ from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.loss_documents import read_loss
 
-_ENTRIES = select(tables.entry).order_by(tables.entry.c.seq)
-_TOTALS = select(tables.pot_state)
-_SHARES = select(tables.share)
+_ENTRIES = f"{tables.ENTRY.selection} ORDER BY seq"
+_TOTALS = tables.POT_STATE.selection
+_SHARES = tables.SHARE.selection
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from sqlalchemy import bindparam, select
-
 from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.privacy.charges.rules import Charge
-from dither.privacy.ledger import pot_tree, rows, tables
+from dither.privacy.ledger import pot_tree, rows
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.queries import Readings
 from dither.privacy.ledger.records import Incident, Stored, public_id
 
-_ENTRY = tables.entry.c
-_HASHES = (
-    select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
-)
+_HASHES = "SELECT seq, hash FROM entry WHERE kind = :kind ORDER BY seq"
 
 
 @dataclass(frozen=True)

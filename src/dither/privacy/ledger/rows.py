@@ -8,8 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
-
 from dither.canonical import fraction_text
 from dither.errors import RefusedError
 from dither.privacy.charges.rules import Charge, charge_from_amounts
@@ -29,63 +27,28 @@ REFUSED_MEANWHILE = "suspended_meanwhile"
 tells nothing of its own rows, so it is recorded and counts towards no limit."""
 TOTALS = ("spent", "delta_spent", "reissued", "cap")
 
-_ENTRY, _RELEASE, _POT, _SHARE = (
-    tables.entry.c,
-    tables.release.c,
-    tables.pot_state.c,
-    tables.share.c,
-)
-_LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
-_OF_KIND = (
-    select(_ENTRY.seq, _ENTRY.body_json)
-    .where(_ENTRY.kind == bindparam("kind"))
-    .order_by(_ENTRY.seq)
-)
-_NEWEST = (
-    select(_ENTRY.body_json)
-    .where(_ENTRY.kind == bindparam("kind"))
-    .order_by(_ENTRY.seq.desc())
-    .limit(1)
-)
-_NEWEST_SEQ = (
-    select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
-)
-_ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
-_CLEARED = (
-    select(func.coalesce(func.max(_ENTRY.seq), 0)).where(_ENTRY.kind == "clear").scalar_subquery()
-)
+_LAST = "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1"
+_OF_KIND = "SELECT seq, body_json FROM entry WHERE kind = :kind ORDER BY seq"
+_NEWEST = "SELECT body_json FROM entry WHERE kind = :kind ORDER BY seq DESC LIMIT 1"
+_NEWEST_SEQ = "SELECT seq FROM entry WHERE kind = :kind ORDER BY seq DESC LIMIT 1"
+_ENTRY_AT = "SELECT kind, body_json, hash FROM entry WHERE seq = :at"
 _INCIDENTS = (
-    select(_ENTRY.seq, _ENTRY.body_json)
-    .where(_ENTRY.kind == "incident", _ENTRY.seq > _CLEARED)
-    .order_by(_ENTRY.seq)
+    "SELECT seq, body_json FROM entry WHERE kind = 'incident' AND seq > "
+    "(SELECT coalesce(max(seq), 0) FROM entry WHERE kind = 'clear') ORDER BY seq"
 )
-_STORED = select(_RELEASE.nonce, _RELEASE.arrow_bytes, _RELEASE.meta_json).where(
-    _RELEASE.seq == bindparam("at")
-)
-_COMMITTED = select(_RELEASE.commit_seq).where(_RELEASE.seq == bindparam("at"))
+_STORED = "SELECT nonce, arrow_bytes, meta_json FROM release WHERE seq = :at"
+_COMMITTED = "SELECT commit_seq FROM release WHERE seq = :at"
 _ANSWERS = (
-    select(_RELEASE.seq, _RELEASE.commit_seq)
-    .where(_RELEASE.request_hash == bindparam("wanted"))
-    .order_by(_RELEASE.seq.desc())
-    .limit(1)
+    "SELECT seq, commit_seq FROM release WHERE request_hash = :wanted ORDER BY seq DESC LIMIT 1"
 )
-_SHARES = select(_SHARE.pot).where(_SHARE.release == bindparam("at"))
-_TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(
-    _POT.pot == bindparam("name")
-)
-_ALL_TOTALS = select(_POT.pot, _POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap)
+_SHARES = "SELECT pot FROM share WHERE release = :at"
+_TOTALS = "SELECT spent, delta_spent, reissued, cap FROM pot_state WHERE pot = :name"
 _NEW_TOTALS = (
-    update(tables.pot_state)
-    .where(_POT.pot == bindparam("name"))
-    .values({key: bindparam(key) for key in TOTALS})
+    "UPDATE pot_state SET spent = :spent, delta_spent = :delta_spent, reissued = :reissued, "
+    "cap = :cap WHERE pot = :name"
 )
-_NEW_ENTRY, _NEW_RELEASE = insert(tables.entry), insert(tables.release)
-_NEW_POT, _NEW_SHARE = insert(tables.pot_state), insert(tables.share)
-_NEW_PENDING, _PENDING = (
-    insert(tables.pending),
-    select(tables.pending.c.seq, tables.pending.c.holder),
-)
-_DONE = delete(tables.pending).where(tables.pending.c.seq == bindparam("at"))
+_PENDING = "SELECT seq, holder FROM pending"
+_DONE = "DELETE FROM pending WHERE seq = :at"
 
 
 def last(transaction: Transaction) -> Anchor:
@@ -105,7 +68,7 @@ def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, 
         "prev_hash": before.hash,
         "hash": hashed,
     }
-    transaction.run(_NEW_ENTRY, row)
+    transaction.run(tables.ENTRY.insertion, row)
     return Anchor(before.seq + 1, hashed)
 
 
@@ -144,7 +107,7 @@ def totals(
 
 def all_texts(transaction: Transaction) -> dict[str, tuple[str, ...]]:
     """Map pot names to their rows of `pot_state`, as stored."""
-    return {row[0]: row[1:] for row in transaction.rows(_ALL_TOTALS)}
+    return {row[0]: row[1:] for row in transaction.rows(tables.POT_STATE.selection)}
 
 
 def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
@@ -179,7 +142,7 @@ def write_totals(transaction: Transaction, pot: Pot, *, is_new: bool) -> None:
     """Write a pot's row in `pot_state`."""
     row = dict(zip(TOTALS, texts(pot), strict=True))
     if is_new:
-        transaction.run(_NEW_POT, {"pot": pot.name} | row)
+        transaction.run(tables.POT_STATE.insertion, {"pot": pot.name} | row)
     else:
         transaction.run(_NEW_TOTALS, {"name": pot.name} | row)
 
@@ -192,7 +155,7 @@ def release(transaction: Transaction, seq: int) -> Stored | None:
 
 def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
     """Stores the release of a reserve."""
-    transaction.run(_NEW_RELEASE, row)
+    transaction.run(tables.RELEASE.insertion, row)
 
 
 def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
@@ -213,7 +176,7 @@ def payers(transaction: Transaction, seq: int) -> frozenset[str]:
 def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> None:
     """Record that these pots paid for a stored release."""
     for name in names:
-        transaction.run(_NEW_SHARE, {"release": seq, "pot": name})
+        transaction.run(tables.SHARE.insertion, {"release": seq, "pot": name})
 
 
 def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]:
@@ -303,7 +266,7 @@ def check_pending(transaction: Transaction, reservation: Reservation) -> dict[st
 
 def hold(transaction: Transaction, seq: int, holder: str) -> None:
     """Note that this process answers for a reserve until it is committed or fails."""
-    transaction.run(_NEW_PENDING, {"seq": seq, "holder": holder})
+    transaction.run(tables.PENDING.insertion, {"seq": seq, "holder": holder})
 
 
 def let_go(transaction: Transaction, seq: int) -> None:

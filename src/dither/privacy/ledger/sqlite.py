@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import Engine, QueuePool, create_engine
-
 from dither.privacy.ledger import tables
 from dither.privacy.ledger.database import Busy, Database, Transaction
 
@@ -40,6 +38,7 @@ class SQLite(Database):
     """One file."""
 
     errors = (sqlite3.Error,)
+    types = {"number": "INTEGER", "text": "TEXT", "bytes": "BLOB"}
 
     def __init__(self, path: Path, mode: Mode = "rw") -> None:
         self.path = path
@@ -65,16 +64,6 @@ class SQLite(Database):
             connection.close()
             raise
         return connection
-
-    def _new_engine(self) -> Engine:
-        """Make a pool of connections that never logs values."""
-        return create_engine(
-            "sqlite://",
-            creator=self._connect,
-            poolclass=QueuePool,
-            max_overflow=-1,
-            hide_parameters=True,
-        )
 
     def _begin(self, raw: Any, write: bool) -> None:
         """Begin a transaction; raise Busy if another process writes."""

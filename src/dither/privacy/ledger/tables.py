@@ -9,7 +9,9 @@ its commit. Numbers are "p/q" text: no float reaches a table.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 APPLICATION_ID = 0x64746872  # "dthr" in the SQLite header
 SCHEMA_VERSION = 2
@@ -55,54 +57,69 @@ BODIES = {
     "lost": {"first", "last", "heads"},
 }
 
-metadata = MetaData()
-_SEQ = Integer().with_variant(BigInteger(), "postgresql")
+Type = Literal["number", "text", "bytes"]
 
-entry = Table(
+
+@dataclass(frozen=True)
+class StoredTable:
+    """Columns with their types, the primary key, and the columns of an index beside it.
+
+    No column may be null.
+    """
+
+    name: str
+    columns: dict[str, Type]
+    key: tuple[str, ...]
+    index: tuple[str, tuple[str, ...]] | None = None
+
+    def creation(self, types: dict[Type, str]) -> list[str]:
+        """Write the statements that create this table, by a store's names of types."""
+        columns = [f"{name} {types[kind]} NOT NULL" for name, kind in self.columns.items()]
+        key = f"PRIMARY KEY ({', '.join(self.key)})"
+        statements = [f"CREATE TABLE {self.name} ({', '.join([*columns, key])})"]
+        if self.index is not None:
+            name, indexed = self.index
+            statements.append(f"CREATE INDEX {name} ON {self.name} ({', '.join(indexed)})")
+        return statements
+
+    @cached_property
+    def selection(self) -> str:
+        """Write the query for all columns of all rows; conditions may follow it."""
+        return f"SELECT {', '.join(self.columns)} FROM {self.name}"
+
+    @cached_property
+    def insertion(self) -> str:
+        """Write the statement that inserts one row, with a parameter for each column."""
+        values = ", ".join(f":{name}" for name in self.columns)
+        return f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({values})"
+
+
+ENTRY = StoredTable(
     "entry",
-    metadata,
-    Column("seq", _SEQ, primary_key=True, autoincrement=False),
-    Column("kind", Text, nullable=False),
-    Column("body_json", Text, nullable=False),
-    Column("prev_hash", Text, nullable=False),
-    Column("hash", Text, nullable=False),
+    {"seq": "number", "kind": "text", "body_json": "text", "prev_hash": "text", "hash": "text"},
+    key=("seq",),
+    # opens, incidents and registrations are few among many reserves: without it each reading would
+    # walk the whole chain
+    index=("entry_kind", ("kind", "seq")),
 )
-# opens, incidents and registrations are few among many reserves: without it each reading would walk
-# the whole chain
-Index("entry_kind", entry.c.kind, entry.c.seq)
-
-release = Table(
-    "release",
-    metadata,
-    Column("seq", _SEQ, primary_key=True, autoincrement=False),
-    Column("request_hash", Text, nullable=False),
-    Column("commit_seq", _SEQ, nullable=False),
-    Column("nonce", LargeBinary, nullable=False),
-    Column("arrow_bytes", LargeBinary, nullable=False),
-    Column("meta_json", Text, nullable=False),
-)
-Index("release_request", release.c.request_hash, release.c.seq)
-
-share = Table(
-    "share",
-    metadata,
-    Column("release", _SEQ, primary_key=True, autoincrement=False),
-    Column("pot", Text, primary_key=True),
-)
-
-pending = Table(
-    "pending",
-    metadata,
-    Column("seq", _SEQ, primary_key=True, autoincrement=False),
-    Column("holder", Text, nullable=False),
-)
-
-pot_state = Table(
+PENDING = StoredTable("pending", {"seq": "number", "holder": "text"}, key=("seq",))
+POT_STATE = StoredTable(
     "pot_state",
-    metadata,
-    Column("pot", Text, primary_key=True),
-    Column("spent", Text, nullable=False),
-    Column("delta_spent", Text, nullable=False),
-    Column("reissued", Text, nullable=False),
-    Column("cap", Text, nullable=False),
+    {"pot": "text", "spent": "text", "delta_spent": "text", "reissued": "text", "cap": "text"},
+    key=("pot",),
 )
+RELEASE = StoredTable(
+    "release",
+    {
+        "seq": "number",
+        "request_hash": "text",
+        "commit_seq": "number",
+        "nonce": "bytes",
+        "arrow_bytes": "bytes",
+        "meta_json": "text",
+    },
+    key=("seq",),
+    index=("release_request", ("request_hash", "seq")),
+)
+SHARE = StoredTable("share", {"release": "number", "pot": "text"}, key=("release", "pot"))
+TABLES = (ENTRY, PENDING, POT_STATE, RELEASE, SHARE)

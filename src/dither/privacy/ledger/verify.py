@@ -11,8 +11,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import bindparam, select
-
 from dither.errors import RefusedError
 from dither.privacy.ledger import rows, tables
 from dither.privacy.ledger.anchors import SignedAnchor
@@ -25,8 +23,8 @@ from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.replay import Replay, check_totals, is_bad_value, is_canonical, replayed
 from dither.privacy.ledger.sqlite import SQLite
 
-_RELEASE = select(tables.release).where(tables.release.c.seq == bindparam("at"))
-_RELEASES = select(tables.release.c.seq)
+_RELEASE = f"{tables.RELEASE.selection} WHERE seq = :at"
+_RELEASES = "SELECT seq FROM release"
 
 
 @dataclass(frozen=True)
