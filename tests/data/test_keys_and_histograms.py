@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dither.audit import naive
+from dither.data import measure
 from dither.data.lower import cells as lowered
 from dither.mechanisms import QuantileGrid
 from dither.plan.algebra import (
@@ -70,11 +71,14 @@ class TestMeasured:
             assert sum(total.values()) == sum(cells[0] for cells in expected.values())
 
     @pytest.mark.parametrize(
-        "spots", [0, lowered.MOST_SPOTS], ids=["grouped by the engine", "counted in an array"]
+        ("spots", "counters_per_row"),
+        [(0, 0), (lowered.MOST_SPOTS, 0), (lowered.MOST_SPOTS, 10**9)],
+        ids=["grouped by the engine", "sorted", "counted in an array"],
     )
     @pytest.mark.parametrize("keys", mark_rest(KEY_LISTS, quick=2))
-    def test_histograms(self, keys, spots, monkeypatch):
+    def test_histograms(self, keys, spots, counters_per_row, monkeypatch):
         monkeypatch.setattr(lowered, "MOST_SPOTS", spots)
+        monkeypatch.setattr(measure, "_COUNTERS_PER_ROW", counters_per_row)
         query = Quantiles(VISITS, tuple(keys), "cost", (F(1, 2),))
         with hospital.registered(hospital.random_people(40)) as both:
             points = points_of(query, both.catalog, both.facts)

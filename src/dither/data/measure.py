@@ -39,6 +39,8 @@ _OTHER_KEY = bytes([1]) * 32
 _FEW_CELLS = 10_000
 MOST_COMPILED = 64
 _BATCH = 1 << 20
+_COUNTERS_PER_ROW = 8
+"""From fewer counters per row on, an array of all counters is cheaper than sorting the rows."""
 OpenKey: TypeAlias = tuple[str | None, ...]
 Histogram: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -231,9 +233,8 @@ class Measurer:
         them.
         """
         if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
-            filled = self._fill_array(query, sample_key, layout)
-            indexes = np.flatnonzero(filled != 0)
-            return {(): dict(_cut(indexes, filled[indexes], layout.points))}
+            indexes, counts = self._count_spots(query, sample_key, layout)
+            return {(): dict(_cut(indexes, counts, layout.points))}
         table = self._fetch_table(query, sample_key)
         labels, first = self._read_labels(table, query)
         codes, points, counts = (
@@ -251,26 +252,32 @@ class Measurer:
             for key, rows in rows_of.items()
         }
 
-    def _fill_array(
-        self, query: Quantiles, sample_key: bytes | None, layout: Spots
-    ) -> NDArray[np.int64]:
-        """Count how many rows each point of each cell holds, in an array.
+    def _count_spots(self, query: Quantiles, sample_key: bytes | None, layout: Spots) -> Histogram:
+        """Count how many rows each point of each cell holds: the indexes with rows, in order.
 
-        The rows are counted as they come by.
+        Rows wait to be sorted while they are few for so many counters; else an array counts them.
         """
+        waiting: list[NDArray[np.int64]] = []
         filled: NDArray[np.int64] | None = None
         try:
             for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(
                 max(_BATCH, layout.room)
             ):
-                counts = np.bincount(batch.column(0).to_numpy(), minlength=layout.counters)
                 # Nothing lies outside its grid; a row that did would count at the last point.
-                counts[layout.counters - 1] += counts[layout.counters :].sum()
-                counts = counts[: layout.counters]
-                filled = counts if filled is None else filled + counts
+                waiting.append(np.minimum(batch.column(0).to_numpy(), layout.counters - 1))
+                if _COUNTERS_PER_ROW * sum(map(len, waiting)) > layout.counters:
+                    filled = np.zeros(layout.counters, np.int64) if filled is None else filled
+                    indexes, counts = _count_equal(waiting)
+                    filled[indexes] += counts
+                    waiting.clear()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
-        return np.zeros(layout.counters, np.int64) if filled is None else filled
+        indexes, counts = _count_equal(waiting)
+        if filled is None:
+            return indexes, counts
+        filled[indexes] += counts
+        indexes = np.flatnonzero(filled != 0)
+        return indexes, filled[indexes]
 
     def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
         """Run a query and return its rows as an Arrow table.
@@ -331,6 +338,13 @@ class Measurer:
 def is_sampled(query: MeasuredQuery) -> bool:
     """Whether a plan draws a sample of units, which is another one at every measurement."""
     return any(isinstance(node, SampleUnits) for node in nodes_of(query.plan))
+
+
+def _count_equal(batches: list[NDArray[np.int64]]) -> Histogram:
+    """The different numbers of all batches, in order, and how often there is each."""
+    numbers = np.sort(np.concatenate([*batches, np.empty(0, np.int32)]))
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return numbers[starts].astype(np.int64), np.diff(starts, append=len(numbers))
 
 
 def _split(
