@@ -66,7 +66,7 @@ def start_serving(home: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
-            httpx.get(f"{address}/healthz")
+            httpx.get(f"{address}/healthz", timeout=60)
             return process, link
         except httpx.TransportError:
             time.sleep(0.05)
@@ -100,10 +100,10 @@ def check_platform(link: str, sql: str, price: dict) -> None:
     con = dither.connect(link)
     again = con.sql(sql, **price)
     assert again.info["repeated"] and again.to_dict()["n"] == answer["columns"]["n"]
-    assert "/api/v1/datasets/{dataset}/sql" in httpx.get(f"{base}/api").text
-    assert "Sign in" in httpx.get(f"{base}/", follow_redirects=True).text
-    assert "Register of clinic" in httpx.get(f"{base}/datasets/clinic/register").text
-    assert httpx.get(f"{base}/api/v1/openapi.json").json()["openapi"].startswith("3.")
+    assert "/api/v1/datasets/{dataset}/sql" in httpx.get(f"{base}/api", timeout=60).text
+    assert "Sign in" in httpx.get(f"{base}/", follow_redirects=True, timeout=60).text
+    assert "Register of clinic" in httpx.get(f"{base}/datasets/clinic/register", timeout=60).text
+    assert httpx.get(f"{base}/api/v1/openapi.json", timeout=60).json()["openapi"].startswith("3.")
 
 
 def test_serve_is_a_platform_in_one_command_and_ends_with_it(tmp_path):

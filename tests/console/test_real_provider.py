@@ -60,7 +60,7 @@ def clinic(provider, tmp_path_factory) -> Iterator[ServedClinic]:
     settings = ConsoleSettings(SignOnSettings(ISSUER, "dither", *addresses))
     with serving_pages(folder, "100", settings) as served:
         keys = folder / "keys.json"
-        keys.write_text(httpx.get(f"{provider}/jwks").text)
+        keys.write_text(httpx.get(f"{provider}/jwks", timeout=60).text)
         home = ("--home", served.home)
         run_command("issuer", "pin", ISSUER, "dither", "--keys", keys, *home)
         for name in ("alice", "bob"):

@@ -190,7 +190,7 @@ def platform(two: TwoUsers) -> Iterator[tuple[str, int, int]]:
 
 def is_up(address: str) -> bool:
     try:
-        return httpx.get(f"{address}/healthz").status_code == 200
+        return httpx.get(f"{address}/healthz", timeout=60).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -190,9 +190,9 @@ def test_a_problem_has_the_words_and_the_rule_of_the_library(client, served):
 def test_without_a_token_nothing_is_shown(client, headers):
     url = str(client.base_url)
     for path in ("/datasets", "/datasets/clinic", "/datasets/shop/budget"):
-        response = httpx.get(f"{url.rstrip('/')}{path}", headers=headers)
+        response = httpx.get(f"{url.rstrip('/')}{path}", headers=headers, timeout=60)
         assert response.status_code == 401 and response.headers["www-authenticate"] == "Bearer"
-    assert httpx.get(url.replace("api/v1/", "healthz")).json() == {"status": "ok"}
+    assert httpx.get(url.replace("api/v1/", "healthz"), timeout=60).json() == {"status": "ok"}
 
 
 def test_another_dataset_reads_like_one_that_does_not_exist(client):
@@ -237,7 +237,9 @@ def test_what_is_not_there_is_a_problem_too(client):
 
 def test_a_curator_that_is_down_is_a_problem_and_not_a_fault(tmp_path):
     with running_gateway(tmp_path / "none") as url:
-        response = httpx.get(f"{url}/api/v1/datasets", headers={"authorization": "Bearer x"})
+        response = httpx.get(
+            f"{url}/api/v1/datasets", headers={"authorization": "Bearer x"}, timeout=60
+        )
     assert response.status_code == 503 and response.json()["kind"] == "BusyError"
     assert response.headers["retry-after"] == "1"
 
@@ -306,13 +308,13 @@ def test_a_signed_act_is_passed_on_and_verified_by_the_curator_alone(tmp_path):
         address = f"{url}/api/v1/datasets/clinic"
         analyst = {"authorization": f"Bearer {clinic.make_token()}"}
         steward = {"authorization": f"Bearer {clinic.make_token('ann', 'steward')}"}
-        assert httpx.get(f"{address}/head", headers=analyst).status_code == 403
+        assert httpx.get(f"{address}/head", headers=analyst, timeout=60).status_code == 403
 
         def deliver() -> tuple[dict, httpx.Response]:
-            head = httpx.get(f"{address}/head", headers=steward).json()
+            head = httpx.get(f"{address}/head", headers=steward, timeout=60).json()
             del head["kind"]
             signed = sign_act(draft_act(**head, kind="open", terms=terms), key, 1)
-            return signed, httpx.post(f"{address}/acts", json=signed, headers=steward)
+            return signed, httpx.post(f"{address}/acts", json=signed, headers=steward, timeout=60)
 
         _, refused = deliver()
         assert refused.status_code == 403 and "not signed" in refused.json()["detail"]
@@ -321,11 +323,13 @@ def test_a_signed_act_is_passed_on_and_verified_by_the_curator_alone(tmp_path):
         acts.record(body, "local:root")
         signed, done = deliver()
         assert done.status_code == 200 and clinic.read_spent("board") == 0
-        again = httpx.post(f"{address}/acts", json=signed, headers=steward)
+        again = httpx.post(f"{address}/acts", json=signed, headers=steward, timeout=60)
         assert again.status_code == 400 and "limits or roles changed" in again.json()["detail"]
         acts.close()
         for act in ({"n": 1.5}, {"n": 10**400}, {"n": [[[[{}]]]]}, {"": 0}, {"n": None}):
-            odd = httpx.post(f"{address}/acts", json={**signed, "act": act}, headers=steward)
+            odd = httpx.post(
+                f"{address}/acts", json={**signed, "act": act}, headers=steward, timeout=60
+            )
             assert 400 <= odd.status_code < 500, act
 
 
@@ -393,18 +397,18 @@ def test_metrics_count_answers_that_left_and_nothing_else(served):
     with running_gateway(served.socket) as url:
         headers = {"authorization": f"Bearer {served.make_token()}"}
         with httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=60) as client:
-            before = httpx.get(f"{url}/metrics").text
+            before = httpx.get(f"{url}/metrics", timeout=60).text
             client.post("/datasets/clinic/preview", json={"sql": COUNT, "epsilon": 1})
             assert ask(client, "SELECT 1", epsilon=1).status_code == 422
             assert ask(client, COUNT, epsilon=10**6).status_code == 402
             assert ask(client, COUNT, epsilon=1, dry_run=True).status_code == 200
-            assert httpx.get(f"{url}/metrics").text == before
+            assert httpx.get(f"{url}/metrics", timeout=60).text == before
             assert ask(client, COUNT, epsilon=1).status_code == 200
             assert ask(client, COUNT, epsilon=1).status_code == 200
-        response = httpx.get(f"{url}/metrics")
+        response = httpx.get(f"{url}/metrics", timeout=60)
         assert response.headers["content-type"].startswith("text/plain")
         names = [line.split()[0] for line in response.text.splitlines() if line[0] != "#"]
         assert names == [f'dither_info{{version="{dither.__version__}"}}', "dither_answers_total"]
         assert "dither_answers_total 0\n" in before
         assert "dither_answers_total 2\n" in response.text
-        assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}
+        assert httpx.get(f"{url}/healthz", timeout=60).json() == {"status": "ok"}
