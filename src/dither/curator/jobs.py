@@ -14,7 +14,7 @@ from typing import TypeVar
 from dither.answer.leased import LeaseDoor, OpenFixedLease, OpenLease, write_request
 from dither.canonical import Number, digest, exact
 from dither.catalog import Catalog
-from dither.curator.ask_log import AskLog
+from dither.curator.ask_log import AskLog, KeptJob
 from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError, UnavailableError
 from dither.plan.algebra import Query
@@ -23,6 +23,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView
 from dither.protocol.documents import read_rows
+from dither.protocol.errors import report_fault
 from dither.protocol.job_messages import FitTerms, RunJob, SynthesizeTerms
 from dither.strict_json import read_document
 
@@ -37,10 +38,10 @@ class ChargeReachedError(Exception):
 
 @dataclass(frozen=True)
 class DoneJob:
-    """What a job made, and the release that its lease is in the ledger; None for a repeat."""
+    """What a job made, and whether it was made before, under the same key."""
 
-    document: str
-    release_id: str | None
+    made: KeptJob
+    repeated: bool
 
 
 def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
@@ -53,33 +54,40 @@ def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
 
 
 def run_once(call: RunJob, curator: EmbeddedCurator, asks: AskLog, token_id: str) -> DoneJob:
-    """Run a job, unless one ran under its key: then what that one made is returned again."""
+    """Run a job, unless one ran under its key: then what that one made is returned again.
+
+    Once a job is charged, every failure has the one constant response, and its key stays: sent
+    again it is told the same, and charges nothing.
+    """
     key = call.idempotency_key
     if not asks.begin_ask(token_id, key, hash_job(call)):
         made = asks.find_job(token_id, key)
         if made is None:
             raise UnavailableError
-        return DoneJob(made, None)
+        return DoneJob(made, repeated=True)
+    access = JobAccess(curator, call.pot, may_charge=True)
     try:
-        done = _run_job(call, curator)
-    except DitherError as error:
+        document = _run(call, access)
+    except Exception as error:
+        is_refusal = isinstance(error, DitherError) and not isinstance(error, UnavailableError)
+        if not access.is_charged:
+            if is_refusal:
+                asks.forget_ask(token_id, key)
+            raise
         if not isinstance(error, UnavailableError):
-            asks.forget_ask(token_id, key)
-        raise
-    asks.keep_job(token_id, key, done.document)
-    return done
+            report_fault(error)
+        document = None
+    if document is None:
+        # raised out here, so that neither cause nor frames travel with the constant response
+        raise UnavailableError
+    made = KeptJob(document, access.release_id)
+    asks.keep_job(token_id, key, made)
+    return DoneJob(made, repeated=False)
 
 
 def hash_job(call: RunJob) -> str:
     """The hash of a job, by which the access log names it."""
     return digest(call.model_dump(exclude={"idempotency_key"}))
-
-
-def _run_job(call: RunJob, curator: EmbeddedCurator) -> DoneJob:
-    """Charge, measure and compute, step by step, and return what was made."""
-    access = JobAccess(curator, call.pot, may_charge=True)
-    document = _run(call, access)
-    return DoneJob(document, access.release_id)
 
 
 def _run(call: RunJob, access: JobAccess) -> str:
@@ -130,6 +138,11 @@ class JobAccess:
         """The registered catalog."""
         return self._curator.kernel.catalog
 
+    @property
+    def is_charged(self) -> bool:
+        """Whether a lease was opened: from then on the charge stays."""
+        return bool(self.release_id)
+
     def view(self, pot: str) -> LedgerView:
         """The terms of a pot."""
         return self._curator.view(pot)
@@ -150,7 +163,8 @@ class JobAccess:
                 f"a job trains with at most {MOST_STEPS:,} steps, got {steps:,}: set steps lower"
             )
         first: Request = write_request(query, Price(rho=exact(rho, "rho")), self.pot, None, False)
-        self.kernel.price(first)
+        if not self._may_charge:
+            self._curator.check_fixed_lease(first, steps)
         self._check_charge()
         return self._note(self._curator.open_fixed_lease(first, steps))
 
