@@ -24,7 +24,7 @@ from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView
 from dither.protocol.documents import read_rows
 from dither.protocol.errors import report_fault
-from dither.protocol.job_messages import FitTerms, RunJob, SynthesizeTerms
+from dither.protocol.job_messages import FitTerms, LinkedTerms, RunJob, SynthesizeTerms
 from dither.strict_json import read_document
 
 Lease = TypeVar("Lease", bound=LeaseDoor)
@@ -93,6 +93,8 @@ def hash_job(call: RunJob) -> str:
 def _run(call: RunJob, access: JobAccess) -> str:
     if isinstance(call.terms, SynthesizeTerms):
         return _synthesize(call.terms, access)
+    if isinstance(call.terms, LinkedTerms):
+        return _synthesize_linked(call.terms, access)
     return _fit(call.terms, access)
 
 
@@ -102,6 +104,14 @@ def _synthesize(terms: SynthesizeTerms, access: JobAccess) -> str:
 
     asker = SynthAsker(access, access.pot, access.view(access.pot))
     return write_model(asker.run(terms.model_dump(exclude={"algorithm"})))
+
+
+def _synthesize_linked(terms: LinkedTerms, access: JobAccess) -> str:
+    from dither.synth.asking import SynthAsker
+    from dither.synth.stored_model import write_pair
+
+    asker = SynthAsker(access, access.pot, access.view(access.pot))
+    return write_pair(asker.run_linked(terms.model_dump(exclude={"algorithm"})))
 
 
 def _fit(terms: FitTerms, access: JobAccess) -> str:

@@ -25,7 +25,14 @@ from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol import documents, messages, page_messages
-from dither.protocol.job_messages import FitTerms, JobDone, RunJob, SynthesizeTerms
+from dither.protocol.job_messages import (
+    FitTerms,
+    JobDone,
+    JobTerms,
+    LinkedTerms,
+    RunJob,
+    SynthesizeTerms,
+)
 from dither.question.recipe import Recipe
 from dither.remote.certificates import check_certificate
 from dither.remote.transport import Transport
@@ -240,11 +247,13 @@ def _refuse_lease() -> ParameterError:
     )
 
 
-def _write_terms(name: str, terms: Mapping[str, Any]) -> SynthesizeTerms | FitTerms:
+def _write_terms(name: str, terms: Mapping[str, Any]) -> JobTerms:
     """The terms of an algorithm as a message; ParameterError where they do not fit in one."""
     try:
         if name == "synthesize":
             return SynthesizeTerms(**terms)
+        if name == "synthesize_linked":
+            return LinkedTerms(**terms)
         return FitTerms(**{**terms, "rows": documents.write_rows(terms["rows"])})
     except ValidationError:
         raise ParameterError(
