@@ -207,7 +207,7 @@ def test_a_job_that_was_refused_for_free_may_be_sent_again_under_its_key(served,
 
 
 def test_a_job_that_takes_long_to_price_is_refused_before_it_holds_the_dataset(monkeypatch):
-    """Else a refusal within its slots would be a free miss, which makes everybody's slots longer."""
+    """Else a refusal within its slots would be a free miss, and all slots would grow longer."""
     dataset = object.__new__(ServedDataset)
     dataset._schedule = SimpleNamespace(is_kept=True)
     clock = iter([0.0, 15.1, 0.0, 14.9])
