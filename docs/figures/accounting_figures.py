@@ -67,9 +67,7 @@ def figure_1() -> Figure:
     for name, values in rows.items():
         axes.loglog(counts, values, label=name)
     axes.loglog(list(FIGURE_1), list(FIGURE_1.values()), "kx", label="printed optimal points")
-    axes.set(
-        xlabel="number of 0.1-DP mechanisms", ylabel="epsilon at delta = 1e-6", title="Figure 3.1"
-    )
+    axes.set(xlabel="number of 0.1-DP mechanisms", ylabel="epsilon at delta = 1e-6", title="Figure 3.1")
     axes.legend()
     return figure
 
@@ -82,12 +80,8 @@ def figure_2() -> Figure:
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes: Any = figure.subplots()
     axes.semilogy(orders, [acc.rdp(loss, order).upper for order in orders], label="exact")
-    axes.semilogy(
-        orders, [theorem_3_40(order, p, rho) for order in orders], label="proposition 3.40"
-    )
-    axes.semilogy(
-        orders, [theorem_3_41(order, p, rho) for order in orders], label="proposition 3.41"
-    )
+    axes.semilogy(orders, [theorem_3_40(order, p, rho) for order in orders], label="proposition 3.40")
+    axes.semilogy(orders, [theorem_3_41(order, p, rho) for order in orders], label="proposition 3.41")
     axes.semilogy(list(FIGURE_2), list(FIGURE_2.values()), "kx", label="printed exact points")
     axes.set(xlabel="order", ylabel="Renyi divergence", title="Figure 3.2")
     axes.legend()
