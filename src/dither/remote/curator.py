@@ -7,7 +7,9 @@ here, so that an answer about other facts than the preview's is never bought.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -83,6 +85,7 @@ class RemoteCurator:
         self._idempotency_key: str | None = None
         self._releases = 0
         self._signing_key: str | None = None
+        self._pots_ahead: Future[tuple[Pot, ...]] | None = None
         self.kernel = RemoteFacts(transport)
 
     def name_next_ask(self, idempotency_key: str | None) -> None:
@@ -156,8 +159,22 @@ class RemoteCurator:
         )
         return self._transport.call(job, JobDone).document
 
+    @contextmanager
+    def reading_pots_ahead(self, readers: Executor) -> Iterator[None]:
+        """Ask for the pots at once: the first `list_pots` of the block waits for that reply."""
+        self._pots_ahead = readers.submit(self._read_pots)
+        try:
+            yield
+        finally:
+            self._pots_ahead = None
+
     def list_pots(self) -> tuple[Pot, ...]:
         """The pots that the asker may see."""
+        ahead = self._pots_ahead
+        self._pots_ahead = None
+        return self._read_pots() if ahead is None else ahead.result()
+
+    def _read_pots(self) -> tuple[Pot, ...]:
         budget = self._transport.call(messages.ReadBudget(), messages.VisiblePots)
         return tuple(map(documents.read_pot, budget.pots))
 
