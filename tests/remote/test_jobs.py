@@ -13,7 +13,7 @@ from dither import learn
 from dither.curator.dataset import ServedDataset
 from dither.errors import BudgetError, ParameterError, UnavailableError
 from dither.identity import AccessLog, TokenStore
-from dither.protocol.errors import AccessError, ProtocolError
+from dither.protocol.errors import AccessError, BusyError, ProtocolError
 from dither.protocol.job_messages import FitTerms, JobDone, RunJob
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketTransport
@@ -190,6 +190,34 @@ def test_a_job_that_fails_after_its_charge_is_charged_once(served, monkeypatch, 
     assert str(first.value) == str(second.value) == UnavailableError.TEXT
     assert served.read_spent() == spent
     assert "class 3" not in capfd.readouterr().err
+
+
+class LosingTransport:
+    """A transport that sends a job and loses its reply, the first time."""
+
+    def __init__(self, transport: SocketTransport, error: BaseException) -> None:
+        self._transport = transport
+        self._errors = [error]
+
+    def call(self, act, result):
+        reply = self._transport.call(act, result)
+        if isinstance(act, RunJob) and self._errors:
+            raise self._errors.pop()
+        return reply
+
+
+@pytest.mark.parametrize("error", [BusyError("nobody answers"), KeyboardInterrupt()])
+def test_a_job_whose_reply_was_lost_is_asked_again_and_charged_once(served, error):
+    con = Connection(RemoteCurator(LosingTransport(served.make_transport(), error)))
+    terms = {"rho": 1, "columns": ["ward"], "method": "independent"}
+    before = served.read_spent()
+    with pytest.raises(type(error)):
+        con.synthesize("patients", **terms)
+    assert served.read_spent() == before + 1
+    assert con.synthesize("patients", **terms).rows > 0
+    assert served.read_spent() == before + 1
+    con.synthesize("patients", **terms)
+    assert served.read_spent() == before + 2
 
 
 def test_a_job_that_was_refused_for_free_may_be_sent_again_under_its_key(served, monkeypatch):

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
 from dither.answer.leased import OpenFixedLease, OpenLease
+from dither.canonical import digest
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.analyse import NEWEST_RULES
@@ -27,6 +28,7 @@ from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol import documents, messages, page_messages
+from dither.protocol.errors import BusyError
 from dither.protocol.job_messages import (
     FitTerms,
     JobDone,
@@ -85,6 +87,7 @@ class RemoteCurator:
         self._idempotency_key: str | None = None
         self._releases = 0
         self._signing_key: str | None = None
+        self._lost_jobs: dict[str, str] = {}
         self._pots_ahead: Future[tuple[Pot, ...]] | None = None
         self.kernel = RemoteFacts(transport)
 
@@ -151,13 +154,20 @@ class RemoteCurator:
         raise _refuse_lease()
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
-        """Send a named algorithm as one job, and return the text of what it made."""
-        job = RunJob(
-            pot=pot,
-            terms=_write_terms(name, terms),
-            idempotency_key=self._make_release_key(),
-        )
-        return self._transport.call(job, JobDone).document
+        """Send a named algorithm as one job, and return the text of what it made.
+
+        Where its reply was lost, nobody here can tell whether it was charged: the same job again is
+        sent under the same key, and is given what the first one made.
+        """
+        written = _write_terms(name, terms)
+        question = digest([pot, written.model_dump()])
+        key = self._lost_jobs.pop(question, None) or self._make_release_key()
+        job = RunJob(pot=pot, terms=written, idempotency_key=key)
+        try:
+            return self._transport.call(job, JobDone).document
+        except (BusyError, KeyboardInterrupt):
+            self._lost_jobs[question] = key
+            raise
 
     @contextmanager
     def reading_pots_ahead(self, readers: Executor) -> Iterator[None]:
