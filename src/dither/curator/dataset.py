@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
-from dither.curator.jobs import check_job, hash_job, run_once
+from dither.curator.jobs import check_job, hash_job, import_algorithm, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
@@ -155,7 +155,9 @@ class ServedDataset:
     ) -> BaseModel:
         """Check a job by public facts, then run it within the slots of a job."""
         principal.check_pot(call.pot)
-        with self._schedule.read_released(), self._limit_pricing(self._job_s):
+        import_algorithm(call)
+        held_s = max(self._job_s, self._schedule.slot_s)
+        with self._schedule.read_released(), self._limit_pricing(held_s):
             self._curator.view(call.pot)
             check_job(call, self._curator)
         with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():

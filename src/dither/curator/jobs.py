@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TypeVar
 
 from dither.answer.leased import LeaseDoor, OpenFixedLease, OpenLease, write_request
@@ -28,6 +29,7 @@ from dither.protocol.job_messages import FitTerms, LinkedTerms, RunJob, Synthesi
 from dither.strict_json import read_document
 
 Lease = TypeVar("Lease", bound=LeaseDoor)
+_SYNTH = "dither.synth.asking"
 MOST_STEPS = 5_000
 """Steps of the training of one job: each reads the data once."""
 
@@ -42,6 +44,16 @@ class DoneJob:
 
     made: KeptJob
     repeated: bool
+
+
+def import_algorithm(call: RunJob) -> None:
+    """Import what a job runs: the first job is then checked in the time that every other takes."""
+    try:
+        import_module("dither.learn.jobs" if isinstance(call.terms, FitTerms) else _SYNTH)
+    except ImportError:
+        raise DitherError(
+            "this curator trains no models: its administrator runs pip install 'dither[learn]'"
+        ) from None
 
 
 def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
@@ -115,12 +127,7 @@ def _synthesize_linked(terms: LinkedTerms, access: JobAccess) -> str:
 
 
 def _fit(terms: FitTerms, access: JobAccess) -> str:
-    try:
-        from dither.learn.jobs import train_model
-    except ImportError:
-        raise DitherError(
-            "this curator trains no models: its administrator runs pip install 'dither[learn]'"
-        ) from None
+    from dither.learn.jobs import train_model
 
     plan = read_rows(terms.rows)
     rows = (plan, analyse(plan, access.catalog).columns)

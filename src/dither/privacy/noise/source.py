@@ -78,7 +78,7 @@ class SystemSource(Words):
             self._rekey()
         memory = np.empty(8 * count + _SLACK, np.uint8)
         zeros = _ZEROS[: 8 * count] if count <= _BLOCK else bytes(8 * count)
-        if self._stream.update_into(zeros, memory) != len(zeros):
+        if self._stream.update_into(zeros, memory.data) != len(zeros):
             raise RuntimeError("the stream gave fewer bytes than were asked for")
         drawn = memory[: len(zeros)].view(np.uint64)
         return drawn if width == 64 else drawn >> np.uint64(64 - width)
