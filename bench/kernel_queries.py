@@ -210,7 +210,7 @@ def main() -> None:
         lines.append(measure_scores(kernel, 200 if chosen.quick else 1000))
         people = 100_000 if chosen.quick else 1_000_000
         lines += measure_vectors(register_features(Path(folder) / "people", people), people)
-    lines += [measure_noise(sigma, 1 << 19) for sigma in (1000, 10**6)]
+    lines += [measure_noise(sigma, 1 << 19) for sigma in (1000, 10**6, 10**9)]
     report("kernel_queries", lines, ("numpy", "duckdb"), as_json=chosen.json)
 
 

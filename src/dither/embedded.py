@@ -141,6 +141,12 @@ class EmbeddedCurator:
 
         return OpenFixedLease(self.kernel, first, steps)
 
+    def check_fixed_lease(self, first: Request, steps: int) -> None:
+        """Price and refuse a lease of fixed steps as opening it would; nothing is charged."""
+        from dither.privacy.kernel.lease import state_plan
+
+        state_plan(self.kernel, self.kernel.price(first).loss * steps, first.pot)
+
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """None: the caller runs the algorithm, which takes its steps from a lease here."""
         return None

@@ -24,3 +24,7 @@ SAVED = json.loads(Path(__file__).parents[1].joinpath("stored_samples.json").rea
 def test_every_kind_of_query_is_said_in_words(kind, words):
     query = next(query for query in SAVED["plans"] if query["type"] == kind)
     assert describe_request({"steps": [{"query": query}]}).startswith(words)
+
+
+def test_a_lease_is_the_steps_of_an_algorithm() -> None:
+    assert describe_request({}) == "the steps of an algorithm, paid together"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import socket
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from dither.cli.served import check_loopback, write_curl
-from dither.errors import ParameterError
+from dither.cli import served as commands
+from dither.cli.served import await_answer, check_loopback, write_curl
+from dither.errors import DitherError, ParameterError
+from tests.datasets.served_clinic import serving
 
 TOKEN = "dither-" + "ab" * 32
 
@@ -29,3 +35,29 @@ def test_serving_one_machine_is_refused_where_others_would_reach_it(host):
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_addresses_of_this_machine_are_served(host):
     check_loopback(host)
+
+
+RUNNING = SimpleNamespace(poll=lambda: None)
+
+
+def test_a_curator_that_listens_and_does_not_answer_yet_is_waited_for(monkeypatch):
+    """A token that was made between listening and starting was ended by the start."""
+    monkeypatch.setattr(commands, "SECONDS_TO_START", 0.3)
+    with (
+        tempfile.TemporaryDirectory(prefix="dither") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
+    ):
+        path = Path(folder) / "s"
+        with pytest.raises(DitherError, match="did not start in time"):
+            await_answer(path, RUNNING)
+        listener.bind(str(path))
+        listener.listen()
+        with pytest.raises(DitherError, match="did not start in time"):
+            await_answer(path, RUNNING)
+        with pytest.raises(DitherError, match="did not start: its message"):
+            await_answer(path, SimpleNamespace(poll=lambda: 1))
+
+
+def test_a_curator_that_answers_is_ready(tmp_path):
+    with serving(tmp_path) as clinic:
+        await_answer(clinic.socket, RUNNING)

@@ -259,21 +259,28 @@ def test_what_is_copied_holds_the_question_and_no_token(shared, copied):
     assert token not in answer.text
 
 
-def test_what_is_copied_runs_and_is_given_the_stored_answer(shared):
-    """Python and curl run as they stand, with values that are texts, quotes and decimals."""
+PROGRAMS = {
+    "Python": (sys.executable, "-c"),
+    "curl": ("bash", "-c"),
+    "R": ("Rscript", "-e", "answer <- eval(parse(text = commandArgs(TRUE))); str(answer)"),
+}
+
+
+@pytest.mark.parametrize("name", ["Python", "curl", pytest.param("R", marks=pytest.mark.all)])
+def test_what_is_copied_runs_and_is_given_the_stored_answer(shared, name):
+    """It runs as it stands, with values that are texts, quotes and decimals."""
     token = shared.make_token()
     visitor = PageVisitor(shared.address).sign_in(token)
     sql = 'SELECT COUNT(*) AS n FROM visits /* o\'brien "$HOME" */ WHERE ward <> :w AND cost > :c'
     page = visitor.ask(sql, "0.5", p_w="north", p_c="1.5", confidence="0.9")
     spent = shared.read_spent()
     environment = {**os.environ, "DITHER_TOKEN": token}
-    for name, program in (("Python", (sys.executable, "-c")), ("curl", ("bash", "-c"))):
-        copied = page.text.split(f'aria-label="The same in {name}">')[1].partition("</pre>")[0]
-        ran = subprocess.run(
-            [*program, unescape(copied)], env=environment, capture_output=True, text=True
-        )
-        assert ran.returncode == 0 and "n" in ran.stdout, ran.stderr
-        assert "problem" not in ran.stdout
+    copied = page.text.split(f'aria-label="The same in {name}">')[1].partition("</pre>")[0]
+    ran = subprocess.run(
+        [*PROGRAMS[name], unescape(copied)], env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0 and "n" in ran.stdout, ran.stderr
+    assert "problem" not in ran.stdout and "confidence" in copied
     assert shared.read_spent() == spent
 
 

@@ -59,6 +59,31 @@ def test_a_steward_opens_a_budget_by_a_signature_that_the_page_never_sees_made(p
     assert "Done" not in again.text and "draft" in again.text
 
 
+def test_a_steward_makes_a_user_by_a_signature(pinned):
+    """The page writes the act, the steward signs it elsewhere, and the page takes it."""
+    visitor = visit(pinned, "steward")
+    assert "kind=user" in visitor.get("/datasets/clinic/users").text
+    account = {"issuer": "https://id.example.org", "subject": "248289761001"}
+    act = write_draft(visitor, "user", name="bob", **account)
+    assert act["terms"] == {"name": "bob@clinic", **account}
+    unsigned = visitor.post(f"{STEWARD}/submit", {"signed": json.dumps(act)})
+    assert 'role="alert"' in unsigned.text and "bob@clinic" not in list_users(pinned)
+    signed = json.dumps(sign_act(act, KEY, 1))
+    assert (
+        "Done: the act user is done" in visitor.post(f"{STEWARD}/submit", {"signed": signed}).text
+    )
+    assert list_users(pinned)["bob@clinic"].subject == account["subject"]
+    act = write_draft(visitor, "user", name="eve@clinic")
+    assert act["terms"] == {"name": "eve@clinic", "issuer": None, "subject": None}
+
+
+def list_users(served):
+    authority = Authority(served.home)
+    users = authority.acts.read_directory().users
+    authority.close()
+    return users
+
+
 @pytest.mark.parametrize("fault", ["stranger", "altered", "unsigned", "junk"])
 def test_what_no_steward_signed_moves_nothing(pinned, fault):
     visitor = visit(pinned, "steward")

@@ -21,7 +21,7 @@ from dither.identity import NOT_GRANTED, Authority, signed_acts
 from dither.identity.signed_acts import NOT_SIGNED, draft_act, sign_act
 from dither.privacy.kernel.kernel import Kernel
 from dither.protocol import act_messages
-from dither.protocol.errors import AccessError
+from dither.protocol.errors import AccessError, TokenError
 from tests.datasets import clinic
 from tests.datasets.served_clinic import COUNT
 from tests.identity.test_directory import LATER, add_user, write_grant
@@ -160,6 +160,38 @@ def test_a_signed_act_grants_a_role_at_its_own_dataset(served, authority):
     submit(served, write_act(served, "end-grant", ending))
     with pytest.raises(AccessError):
         served.connect(token)
+
+
+def write_user(name: str) -> dict:
+    return {"name": name, "issuer": None, "subject": None}
+
+
+def test_a_signed_act_makes_and_ends_a_user_of_its_own_dataset(served, authority):
+    submit(served, write_act(served, "user", write_user("bob@clinic")))
+    token, _ = authority.sessions.open_session("bob@clinic")
+    with pytest.raises(AccessError) as refused:
+        served.connect(token)
+    assert str(refused.value) == NOT_GRANTED
+    grant = {**write_grant("0000000a", "user:bob@clinic")}
+    submit(served, write_act(served, "grant", {n: t for n, t in grant.items() if n != "act"}))
+    assert served.connect(token).budget().pots
+    with pytest.raises(ParameterError, match="or was: choose another name"):
+        submit(served, write_act(served, "user", write_user("bob@clinic")))
+    submit(served, write_act(served, "end-user", {"name": "bob@clinic"}))
+    with pytest.raises(TokenError):
+        served.connect(token)
+
+
+def test_a_signed_act_touches_no_user_or_token_beyond_its_dataset(served, authority):
+    """A plain name would narrow a program's token, or be taken for a person at another dataset."""
+    add_user(authority.acts, "carol")
+    program = served.make_token("program")
+    for name in ("carol", "program", "@clinic", "bob@shop", "bob@shop@clinic", "bob@clinic@shop"):
+        for kind, terms in (("user", write_user(name)), ("end-user", {"name": name})):
+            with pytest.raises(ParameterError, match="called NAME@clinic"):
+                submit(served, write_act(served, kind, terms))
+    assert not authority.acts.read_directory().users["carol"].is_ended
+    assert served.connect(program).budget().pots
 
 
 # -- a hostile carrier
@@ -306,7 +338,7 @@ def test_an_analyst_can_neither_draft_nor_deliver(served, authority):
 
 
 def test_a_signature_does_only_what_the_list_says(served, authority):
-    for kind in ("pin-key", "rotate-key", "user", "join", "end-user", "signed", "budget"):
+    for kind in ("pin-key", "rotate-key", "group", "join", "password", "signed", "budget"):
         with pytest.raises(ParameterError, match="a signed act is one of"):
             submit(served, write_act(served, kind, {}))
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from dither.curator.ask_log import AskLog
+from dither.curator.suspensions import SuspensionLog
 from dither.errors import ParameterError
 from dither.identity import ROLES, Authority, TokenStore, tokens
 from dither.identity.tokens import SERVE_NAME
@@ -84,6 +89,53 @@ def test_revoking_takes_effect_in_a_store_that_is_open_already(store, tmp_path):
     store.revoke_token(token.token_id)
     refusal(running, text)
     running.close()
+
+
+MAKE_TOKEN = """
+import sys
+from pathlib import Path
+from dither.identity import TokenStore
+store = TokenStore(Path(sys.argv[1]))
+print(*store.create_token("bob", "clinic", "analyst", ("total",), 1)[:1])
+store.close()
+"""
+REVOKE_TOKENS = """
+import sys
+from pathlib import Path
+from dither.identity import TokenStore
+store = TokenStore(Path(sys.argv[1]))
+for token in store.list_tokens():
+    store.revoke_token(token.token_id)
+store.close()
+"""
+
+
+def run_elsewhere(program: str, home: Path) -> str:
+    """What a program in a process of its own prints."""
+    command = [sys.executable, "-c", program, str(home)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_curator_sees_what_commands_in_other_processes_do(tmp_path):
+    """A command that ends must not take away the log that an open curator reads and writes.
+
+    It did: to open and close the file by hand gave up the locks of every connection of the curator,
+    so that tokens that were revoked on the command line stayed valid until it was started anew.
+    """
+    authority = Authority(tmp_path)
+    asks = AskLog(authority.tokens.file)
+    suspensions = SuspensionLog(tmp_path)  # a curator opens its file several times
+    kept, _ = authority.tokens.create_token("alice", "clinic", "analyst", ("total",), 1)
+    made = run_elsewhere(MAKE_TOKEN, tmp_path)
+    assert (tmp_path / "curator.sqlite-wal").exists()
+    assert authority.verify(made).name == "bob" and authority.verify(kept).name == "alice"
+    run_elsewhere(REVOKE_TOKENS, tmp_path)
+    for token in (made, kept):
+        with pytest.raises(TokenError):
+            authority.verify(token)
+    assert not suspensions.read_times("clinic")
+    asks.close()
+    authority.close()
 
 
 def test_the_list_shows_no_secret(store):

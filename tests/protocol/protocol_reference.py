@@ -36,7 +36,7 @@ charge and one scheduled answer.
 **Jobs.** An algorithm that chooses its next step from what was released so far (a synthetic table,
 the training of a model) is one call, `job`: the curator runs it out of one charge and sends what it
 made, once, at the end of the slots that every job holds. Its steps have no calls of their own:
-when each was measured would tell of the data. Only the two algorithms below run.
+when each was measured would tell of the data. Only the three algorithms below run.
 
 **Exact numbers** are texts `p/q`. Released values are integers, or lists of labels for keys.
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dither import learn
-from dither.errors import BudgetError, ParameterError
+from dither.curator.dataset import ServedDataset
+from dither.errors import BudgetError, ParameterError, UnavailableError
 from dither.identity import AccessLog, TokenStore
-from dither.protocol.errors import AccessError, ProtocolError
+from dither.protocol.errors import AccessError, BusyError, ProtocolError
 from dither.protocol.job_messages import FitTerms, JobDone, RunJob
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketTransport
@@ -116,6 +118,11 @@ def test_a_workload_is_answered_over_the_protocol(served):
         ({"parameters": "[]"}, "parameters of"),
         ({"parameters": '{"epsilon": 1, "n": 600, "steps": 5001}'}, "at most 5,000 steps"),
         ({"parameters": '{"epsilon": -1, "n": 600}'}, "epsilon"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "clip": "x"}'}, "clip is a number"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "penalty": null}'}, "penalty is a number"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "learning_rate": [1]}'}, "learning_rate is"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "steps": 2.5}'}, "steps is a whole number"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "bins": [[0]]}'}, "bins are"),
         ({"rows": {"class": "Scan", "table": "shadow"}}, None),
         ({"rows": {}}, None),
         ({"target": "patient_id"}, "target"),
@@ -149,13 +156,7 @@ def run(served: ServedPatients, terms: FitTerms, key: str, transport=None) -> st
 
 
 def test_a_job_that_is_sent_again_under_its_key_is_charged_once(served):
-    terms = FitTerms(
-        estimator="Ridge",
-        parameters='{"epsilon": 5, "n": 600}',
-        rows=read_rows_document(served),
-        target="stays",
-        columns=["age"],
-    )
+    terms = write_ridge(served)
     transport = served.make_transport()
     first = run(served, terms, "again", transport)
     spent = served.read_spent()
@@ -169,6 +170,95 @@ def test_a_job_that_is_sent_again_under_its_key_is_charged_once(served):
         )
     assert served.read_spent() == spent
     assert run(served, terms, "new", transport) != first and served.read_spent() > spent
+
+
+@pytest.mark.parametrize("error", [ParameterError("too few of class 3"), ZeroDivisionError()])
+def test_a_job_that_fails_after_its_charge_is_charged_once(served, monkeypatch, capfd, error):
+    """Whatever failed, it is told the constant sentence; under the same key again it is told the
+    same, and pays nothing."""
+
+    def fail(estimator: object) -> str:
+        raise error
+
+    monkeypatch.setattr("dither.learn.jobs.write_model", fail)
+    terms = write_ridge(served)
+    transport = served.make_transport()
+    before = served.read_spent()
+    key = type(error).__name__
+    with pytest.raises(UnavailableError) as first:
+        run(served, terms, key, transport)
+    spent = served.read_spent()
+    assert spent > before
+    monkeypatch.undo()
+    with pytest.raises(UnavailableError) as second:
+        run(served, terms, key, transport)
+    assert str(first.value) == str(second.value) == UnavailableError.TEXT
+    assert served.read_spent() == spent
+    assert "class 3" not in capfd.readouterr().err
+
+
+class LosingTransport:
+    """A transport that sends a job and loses its reply, the first time."""
+
+    def __init__(self, transport: SocketTransport, error: BaseException) -> None:
+        self._transport = transport
+        self._errors = [error]
+
+    def call(self, act, result):
+        reply = self._transport.call(act, result)
+        if isinstance(act, RunJob) and self._errors:
+            raise self._errors.pop()
+        return reply
+
+
+@pytest.mark.parametrize("error", [BusyError("nobody answers"), KeyboardInterrupt()])
+def test_a_job_whose_reply_was_lost_is_asked_again_and_charged_once(served, error):
+    con = Connection(RemoteCurator(LosingTransport(served.make_transport(), error)))
+    terms = {"rho": 1, "columns": ["ward"], "method": "independent"}
+    before = served.read_spent()
+    with pytest.raises(type(error)):
+        con.synthesize("patients", **terms)
+    assert served.read_spent() == before + 1
+    assert con.synthesize("patients", **terms).rows > 0
+    assert served.read_spent() == before + 1
+    con.synthesize("patients", **terms)
+    assert served.read_spent() == before + 2
+
+
+def test_a_job_that_was_refused_for_free_may_be_sent_again_under_its_key(served, monkeypatch):
+    """Nothing was charged: the key is forgotten, and buys the job when it is sent again."""
+    terms = write_ridge(served)
+    transport = served.make_transport()
+    before = served.read_spent()
+    with monkeypatch.context() as patched:
+        patched.setattr("dither.curator.dataset.check_job", lambda *_: None)
+        patched.setattr("dither.curator.jobs.MOST_STEPS", 0)
+        with pytest.raises(ParameterError, match="at most 0 steps"):
+            run(served, terms, "refused first", transport)
+        assert served.read_spent() == before
+    assert run(served, terms, "refused first", transport) and served.read_spent() > before
+
+
+def test_a_job_that_takes_long_to_price_is_refused_before_it_holds_the_dataset(monkeypatch):
+    """Else a refusal within its slots would be a free miss, and all slots would grow longer."""
+    dataset = object.__new__(ServedDataset)
+    dataset._schedule = SimpleNamespace(is_kept=True)
+    clock = iter([0.0, 15.1, 0.0, 14.9])
+    monkeypatch.setattr("dither.curator.dataset.time.thread_time", lambda: next(clock))
+    with pytest.raises(ParameterError, match="more than 15 s"), dataset._limit_pricing(60):
+        pass
+    with dataset._limit_pricing(60):
+        pass
+
+
+def write_ridge(served: ServedPatients) -> FitTerms:
+    return FitTerms(
+        estimator="Ridge",
+        parameters='{"epsilon": 5, "n": 600}',
+        rows=read_rows_document(served),
+        target="stays",
+        columns=["age"],
+    )
 
 
 def test_a_job_beyond_the_budget_and_one_of_another_pot_are_refused(served):
@@ -191,3 +281,14 @@ def test_the_access_log_names_a_job(served):
     assert (
         entry.act == "job" and entry.release == served.connect().history().releases[-1].release_id
     )
+
+
+def test_the_access_log_names_a_job_that_is_handed_out_again(served):
+    transport = served.make_transport()
+    for _ in range(2):
+        run(served, write_ridge(served), "logged", transport)
+    log = AccessLog(served.home)
+    (*_, first, second) = log.read_page("clinic", 0, 1000)
+    log.close()
+    assert [first.act, second.act] == ["job", "repeat"]
+    assert first.release == second.release and first.question == second.question

@@ -160,7 +160,8 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             continue
         if isinstance(attempt, partial) and is_wide(answer.bounds, 1e-9):
             continue
-        if engine is None and name == "contour" and is_wide(answer.bounds):
+        is_least = target.epsilon is not None and answer.bounds.upper < LEAST_DELTA
+        if engine is None and name == "contour" and is_wide(answer.bounds) and not is_least:
             return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach

@@ -170,7 +170,9 @@ _OVER_CELLS = {"linear": "an operator over ", "scores": "a choice by "}
 
 
 def describe_request(request: dict[str, Any]) -> str:
-    """Describe a stored request in words."""
+    """Describe a stored request in words; a lease has none, since its steps come one by one."""
+    if not request:
+        return "the steps of an algorithm, paid together"
     aggregates = []
     tables = []
     keys = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket as sockets
 import subprocess
@@ -311,24 +310,50 @@ def running_curator(
         start_new_session=True,
     )
     try:
-        wait_for_socket(path, process)
+        await_answer(path, process)
         yield path
     finally:
         process.terminate()
         process.communicate()
 
 
-def wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
-    """Return when a curator answers on its socket; refused where it ended instead."""
+def await_answer(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """Return when a curator answers on its socket; refused where it ended instead.
+
+    That somebody listens is not enough: a curator that is not ready yet would still end the tokens
+    that are made for it now, since it takes them for those of a command that was killed.
+    """
     end = time.monotonic() + SECONDS_TO_START
     while time.monotonic() < end:
         if process.poll() is not None:
             raise DitherError("the curator did not start: its message stands above")
-        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
-            if probe.connect_ex(os.fspath(path)) == 0:
-                return
+        if is_answering(path, end - time.monotonic()):
+            return
         time.sleep(0.05)
     raise DitherError("the curator did not start in time: run 'dither curator CATALOG' to see why")
+
+
+def is_answering(path: Path, seconds: float) -> bool:
+    """Whether a curator replies to a call: without a token it refuses, which is a reply."""
+    from dither.protocol.errors import BusyError, TokenError
+    from dither.protocol.messages import DatasetNames, ListDatasets
+    from dither.remote.transport import SocketPool, SocketTransport, connect_to_socket
+
+    def connect() -> sockets.socket:
+        connection = connect_to_socket(path)
+        connection.settimeout(seconds)
+        return connection
+
+    pool = SocketPool(connect)
+    try:
+        SocketTransport(pool, "", "").call(ListDatasets(), DatasetNames)
+    except BusyError:
+        return False
+    except TokenError:
+        return True
+    finally:
+        pool.close()
+    return True
 
 
 @contextmanager

@@ -82,6 +82,21 @@ ACT_FORMS: dict[str, ActForm] = {
             ),
         ),
     ),
+    "user": ActForm(
+        "Make a user",
+        (
+            ActField("name", "Name", "NAME@DATASET; the end is added where it is left out."),
+            ActField(
+                "issuer",
+                "Issuer of their account",
+                "For single sign-on, with the subject. Without it a password is set on the "
+                "curator's machine.",
+                is_required=False,
+            ),
+            ActField("subject", "Subject of their account", is_required=False),
+        ),
+    ),
+    "end-user": ActForm("End a user", (ActField("name", "Name"),)),
     "grant": ActForm(
         "Grant a role",
         (
@@ -117,6 +132,10 @@ def draft_act(head: LimitHead, kind: str, form: Mapping[str, str]) -> dict[str, 
         terms["pots"] = [name.strip() for name in names if name.strip()]
     if kind in ("grant", "end-grant"):
         terms["dataset"] = head.dataset
+    if kind == "user":
+        account = {"issuer": None, "subject": None}
+        name = terms["name"]
+        terms = account | terms | {"name": name if "@" in name else f"{name}@{head.dataset}"}
     return {
         "dither_act": FORMAT,
         "dataset": head.dataset,

@@ -195,9 +195,9 @@ def write_copies(address: str, dataset: str, question: TypedQuestion) -> dict[st
         body["params"] = {name: _make_plain(value) for name, value in values.items()}
     if question.pot:
         body["pot"] = question.pot
-    document = json.dumps(body, default=str, ensure_ascii=True)
     if question.confidence not in ("", "0.95"):
         body["confidence"] = question.confidence
+    document = json.dumps(body, default=str, ensure_ascii=True)
     url = f"{address}/api/v1/datasets/{quote(dataset)}/sql"
     terms = "".join(f", {name}={value!r}" for name, value in body.items() if name != "sql")
     terms = terms.replace(f", pot={question.pot!r}", "")

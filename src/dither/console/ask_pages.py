@@ -20,9 +20,9 @@ from dither.console.answer_view import make_view, write_copies
 from dither.console.curators import (
     Curators,
     DatasetHead,
-    begin_head,
     describe_head,
     list_page_values,
+    read_beside_head,
 )
 from dither.console.dataset_pages import DatasetName, list_tables, write_first_question
 from dither.console.page_route import PageRoute
@@ -190,9 +190,7 @@ def _preview(
     borrowed: AskedConnection, question: TypedQuestion
 ) -> tuple[DatasetHead, PreviewPanel | RefusedPanel | None]:
     """The head of the page and the panel of a question, asked for at once."""
-    wait_for_head = begin_head(borrowed)
-    panel = make_panel(borrowed, question)
-    return wait_for_head(), panel
+    return read_beside_head(borrowed, lambda: make_panel(borrowed, question))
 
 
 def _write_confirm_page(visitor: Visitor, head: DatasetHead, panel: PreviewPanel) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from dither.console.rendering import write_moment
@@ -18,6 +18,8 @@ from dither.protocol.page_messages import DatasetStatus
 from dither.remote.curator import StoredAnswers
 from dither.remote.transport import SocketPool, SocketTransport
 from dither.session import Connection
+
+Read = TypeVar("Read")
 
 
 class Curators:
@@ -85,16 +87,21 @@ def describe_head(borrowed: AskedConnection) -> DatasetHead:
     return _make_head(borrowed, borrowed.curator.read_status())
 
 
-_STATUS_READERS = ThreadPoolExecutor(16, "dither-status")
+_READERS = ThreadPoolExecutor(16, "dither-pages")
 
 
-def begin_head(borrowed: AskedConnection) -> Callable[[], DatasetHead]:
-    """Ask for the head of a page meanwhile: replies leave on a grid, so two calls take turns.
+def read_beside_head(
+    borrowed: AskedConnection, read: Callable[[], Read]
+) -> tuple[DatasetHead, Read]:
+    """The head of a page, and what `read` asks for beside it.
 
-    What is returned waits for it.
+    Replies leave on a grid, so calls one after the other would each wait for it: status and
+    balances are asked for at once.
     """
-    status = _STATUS_READERS.submit(borrowed.curator.read_status)
-    return lambda: _make_head(borrowed, status.result())
+    status = _READERS.submit(borrowed.curator.read_status)
+    with borrowed.curator.reading_pots_ahead(_READERS):
+        answer = read()
+    return _make_head(borrowed, status.result()), answer
 
 
 def _make_head(borrowed: AskedConnection, status: DatasetStatus) -> DatasetHead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from dither.answer.preview import Preview
 from dither.canonical import decimal_text
 from dither.catalog import Catalog
 from dither.catalog.explain import list_guarantee_sections
-from dither.console.curators import Curators, DatasetHead, begin_head, list_page_values
+from dither.console.curators import Curators, DatasetHead, list_page_values, read_beside_head
 from dither.console.page_route import PageRoute
 from dither.console.question_form import START_EPSILON, TypedQuestion
 from dither.console.rendering import write_page
@@ -86,9 +87,7 @@ def make_dataset_router(curators: Curators) -> APIRouter:
             )
         with curators.borrow(dataset, visitor) as borrowed:
             catalog = borrowed.connection.catalog
-            wait_for_head = begin_head(borrowed)
-            preview = preview_first_question(borrowed)
-            head = wait_for_head()
+            head, preview = read_beside_head(borrowed, lambda: preview_first_question(borrowed))
             card = describe_dataset(borrowed, head, preview)
         return write_page(
             "dataset.html",
@@ -101,20 +100,25 @@ def make_dataset_router(curators: Curators) -> APIRouter:
     return router
 
 
+_CARD_READERS = ThreadPoolExecutor(8, "dither-cards")
+
+
 def read_cards(curators: Curators, visitor: Visitor) -> list[DatasetCard]:
-    """A card for each dataset of the visitor; one that cannot be read says why."""
-    cards = []
-    for name in curators.list_datasets(visitor):
-        try:
-            with curators.borrow(name, visitor) as borrowed:
-                wait_for_head = begin_head(borrowed)
-                preview = preview_first_question(borrowed)
-                cards.append(describe_dataset(borrowed, wait_for_head(), preview))
-        except (TokenError, BusyError):
-            raise
-        except DitherError as error:
-            cards.append(_describe_failure(name, error))
-    return cards
+    """A card for each dataset of the visitor, read side by side."""
+    names = curators.list_datasets(visitor)
+    return list(_CARD_READERS.map(lambda name: read_card(curators, visitor, name), names))
+
+
+def read_card(curators: Curators, visitor: Visitor, name: str) -> DatasetCard:
+    """The card of a dataset; one that cannot be read says why."""
+    try:
+        with curators.borrow(name, visitor) as borrowed:
+            head, preview = read_beside_head(borrowed, lambda: preview_first_question(borrowed))
+            return describe_dataset(borrowed, head, preview)
+    except (TokenError, BusyError):
+        raise
+    except DitherError as error:
+        return _describe_failure(name, error)
 
 
 def write_first_question(catalog: Catalog) -> str:

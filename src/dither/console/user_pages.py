@@ -1,7 +1,7 @@
 """Users and grants: who may do what at a dataset, and drafts of acts that change it.
 
-The page lists. A grant is given and ended by an act that a steward signs elsewhere; users and
-groups are made on the curator's machine, since they concern all datasets.
+The page lists. Grants, and users called NAME@DATASET, are made and ended by acts that a steward
+signs elsewhere; other users and groups on the curator's machine, since they concern all datasets.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ it is given the newest stored answer to its question, or, where the first ask le
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -22,8 +23,17 @@ _TABLE = """CREATE TABLE IF NOT EXISTS ask (
     PRIMARY KEY (token, key))"""
 _JOBS = """CREATE TABLE IF NOT EXISTS job (
     token TEXT NOT NULL, key TEXT NOT NULL, document TEXT NOT NULL, begun TEXT NOT NULL,
-    PRIMARY KEY (token, key))"""
+    release TEXT NOT NULL DEFAULT '', PRIMARY KEY (token, key))"""
+_ADD_RELEASE = "ALTER TABLE job ADD COLUMN release TEXT NOT NULL DEFAULT ''"
 _MISSES = "CREATE TABLE IF NOT EXISTS miss (dataset TEXT NOT NULL)"
+
+
+@dataclass(frozen=True)
+class KeptJob:
+    """What a job made, and the release that its lease is in the ledger."""
+
+    document: str
+    release_id: str
 
 
 class AskLog:
@@ -37,6 +47,7 @@ class AskLog:
         self._database.execute(_TABLE)
         self._database.execute(_MISSES)
         self._database.execute(_JOBS)
+        self._add_releases()
         self._forget_old_asks()
 
     def close(self) -> None:
@@ -59,6 +70,12 @@ class AskLog:
             )
         return added.rowcount == 1
 
+    def _add_releases(self) -> None:
+        """Give a file of an earlier version its column of releases."""
+        columns = [name for _, name, *_ in self._database.execute("PRAGMA table_info(job)")]
+        if "release" not in columns:
+            self._database.execute(_ADD_RELEASE)
+
     def _forget_old_asks(self) -> None:
         """Forget keys after a week, when a curator starts."""
         oldest = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
@@ -70,21 +87,22 @@ class AskLog:
         with self._lock:
             self._database.execute("DELETE FROM ask WHERE token = ? AND key = ?", (token_id, key))
 
-    def keep_job(self, token_id: str, key: str, document: str) -> None:
+    def keep_job(self, token_id: str, key: str, job: KeptJob) -> None:
         """Keep what a job made, for whoever sends it again under its key."""
+        begun = datetime.now(UTC).isoformat()
         with self._lock:
             self._database.execute(
-                "INSERT INTO job VALUES (?, ?, ?, ?)",
-                (token_id, key, document, datetime.now(UTC).isoformat()),
+                "INSERT INTO job (token, key, document, begun, release) VALUES (?, ?, ?, ?, ?)",
+                (token_id, key, job.document, begun, job.release_id),
             )
 
-    def find_job(self, token_id: str, key: str) -> str | None:
+    def find_job(self, token_id: str, key: str) -> KeptJob | None:
         """What the job under a key made; None where it made nothing."""
         with self._lock:
             row = self._database.execute(
-                "SELECT document FROM job WHERE token = ? AND key = ?", (token_id, key)
+                "SELECT document, release FROM job WHERE token = ? AND key = ?", (token_id, key)
             ).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else KeptJob(*row)
 
     def count_misses(self, dataset: str) -> int:
         """Misses of the schedule that the first version counted here; now the ledger does."""

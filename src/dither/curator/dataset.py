@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
-from dither.curator.jobs import check_job, hash_job, run_once
+from dither.curator.jobs import check_job, hash_job, import_algorithm, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
@@ -143,10 +143,10 @@ class ServedDataset:
             request = documents.read_request(call.request)
             with self._schedule.read_released():
                 priced = self._price_ask(call, request)
-            with self._schedule.hold_slot(principal.name):
+            with self._schedule.hold_slot(principal.name), self._noting_suspension():
                 principal = authorize()
                 principal.check_pot(call.request.pot)
-                return self._release_or_note(call, priced, principal)
+                return self._release(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, authorize())
 
@@ -155,19 +155,22 @@ class ServedDataset:
     ) -> BaseModel:
         """Check a job by public facts, then run it within the slots of a job."""
         principal.check_pot(call.pot)
-        with self._schedule.read_released():
+        import_algorithm(call)
+        held_s = max(self._job_s, self._schedule.slot_s)
+        with self._schedule.read_released(), self._limit_pricing(held_s):
             self._curator.view(call.pot)
             check_job(call, self._curator)
-        with self._schedule.hold_slot(principal.name, self._job_s):
+        with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():
             principal = authorize()
             principal.check_pot(call.pot)
             self._curator.view(call.pot)
             done = run_once(call, self._curator, self._asks, principal.token_id)
-            if done.release_id is not None:
-                time = self._schedule.read_clock()
-                job = hash_job(call)
-                self._record_access(principal, "job", call.pot, job, done.release_id, time)
-            return JobDone(document=done.document)
+            act = "repeat" if done.repeated else "job"
+            handed_at = self._schedule.read_clock()
+            self._record_access(
+                principal, act, call.pot, hash_job(call), done.made.release_id, handed_at
+            )
+            return JobDone(document=done.made.document)
 
     @singledispatchmethod
     def _read(self, call: BaseModel, principal: Principal) -> BaseModel:
@@ -215,25 +218,30 @@ class ServedDataset:
         Pricing reads public facts alone. Within a slot a request that takes long to price and is
         then refused would be a free miss, and every miss makes the slots of everybody longer.
         """
+        with self._limit_pricing(self._schedule.slot_s):
+            priced = self._price(request, call.rules)
+            check_size(priced)
+            if priced.key != call.key:
+                raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
+        return priced
+
+    @contextmanager
+    def _limit_pricing(self, held_s: float) -> Iterator[None]:
+        """Refuse what takes more CPU time to price than a share of the time that it would hold."""
         started = time.thread_time()
-        priced = self._price(request, call.rules)
-        check_size(priced)
-        if priced.key != call.key:
-            raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
-        longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
+        yield
+        longest_s = max(_PRICING_S, held_s * _PRICING_SHARE)
         if self._schedule.is_kept and time.thread_time() - started > longest_s:
             raise ParameterError(
                 f"pricing this request alone takes more than {longest_s:g} s: ask for fewer "
-                "columns or shares in one question"
+                "columns, shares or steps at once"
             )
-        return priced
 
-    def _release_or_note(
-        self, call: messages.ReleaseRequest, priced: Priced, principal: Principal
-    ) -> BaseModel:
-        """Release a request. Where it suspends its budget, that is so from the slot's end on."""
+    @contextmanager
+    def _noting_suspension(self) -> Iterator[None]:
+        """Where a failure suspends budgets, that is so from the slot's end on."""
         try:
-            return self._release(call, priced, principal)
+            yield
         except DitherError:
             with suppress(Exception):  # whatever happens here, the asker is told the same
                 self._suspensions.note(self._schedule.read_clock())

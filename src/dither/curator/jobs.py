@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TypeVar
 
 from dither.answer.leased import LeaseDoor, OpenFixedLease, OpenLease, write_request
 from dither.canonical import Number, digest, exact
 from dither.catalog import Catalog
-from dither.curator.ask_log import AskLog
+from dither.curator.ask_log import AskLog, KeptJob
 from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError, UnavailableError
 from dither.plan.algebra import Query
@@ -23,10 +24,12 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView
 from dither.protocol.documents import read_rows
-from dither.protocol.job_messages import FitTerms, RunJob, SynthesizeTerms
+from dither.protocol.errors import report_fault
+from dither.protocol.job_messages import FitTerms, LinkedTerms, RunJob, SynthesizeTerms
 from dither.strict_json import read_document
 
 Lease = TypeVar("Lease", bound=LeaseDoor)
+_SYNTH = "dither.synth.asking"
 MOST_STEPS = 5_000
 """Steps of the training of one job: each reads the data once."""
 
@@ -37,10 +40,20 @@ class ChargeReachedError(Exception):
 
 @dataclass(frozen=True)
 class DoneJob:
-    """What a job made, and the release that its lease is in the ledger; None for a repeat."""
+    """What a job made, and whether it was made before, under the same key."""
 
-    document: str
-    release_id: str | None
+    made: KeptJob
+    repeated: bool
+
+
+def import_algorithm(call: RunJob) -> None:
+    """Import what a job runs: the first job is then checked in the time that every other takes."""
+    try:
+        import_module("dither.learn.jobs" if isinstance(call.terms, FitTerms) else _SYNTH)
+    except ImportError:
+        raise DitherError(
+            "this curator trains no models: its administrator runs pip install 'dither[learn]'"
+        ) from None
 
 
 def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
@@ -53,21 +66,35 @@ def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
 
 
 def run_once(call: RunJob, curator: EmbeddedCurator, asks: AskLog, token_id: str) -> DoneJob:
-    """Run a job, unless one ran under its key: then what that one made is returned again."""
+    """Run a job, unless one ran under its key: then what that one made is returned again.
+
+    Once a job is charged, every failure has the one constant response, and its key stays: sent
+    again it is told the same, and charges nothing.
+    """
     key = call.idempotency_key
     if not asks.begin_ask(token_id, key, hash_job(call)):
         made = asks.find_job(token_id, key)
         if made is None:
             raise UnavailableError
-        return DoneJob(made, None)
+        return DoneJob(made, repeated=True)
+    access = JobAccess(curator, call.pot, may_charge=True)
     try:
-        done = _run_job(call, curator)
-    except DitherError as error:
+        document = _run(call, access)
+    except Exception as error:
+        is_refusal = isinstance(error, DitherError) and not isinstance(error, UnavailableError)
+        if not access.is_charged:
+            if is_refusal:
+                asks.forget_ask(token_id, key)
+            raise
         if not isinstance(error, UnavailableError):
-            asks.forget_ask(token_id, key)
-        raise
-    asks.keep_job(token_id, key, done.document)
-    return done
+            report_fault(error)
+        document = None
+    if document is None:
+        # raised out here, so that neither cause nor frames travel with the constant response
+        raise UnavailableError
+    made = KeptJob(document, access.release_id)
+    asks.keep_job(token_id, key, made)
+    return DoneJob(made, repeated=False)
 
 
 def hash_job(call: RunJob) -> str:
@@ -75,16 +102,11 @@ def hash_job(call: RunJob) -> str:
     return digest(call.model_dump(exclude={"idempotency_key"}))
 
 
-def _run_job(call: RunJob, curator: EmbeddedCurator) -> DoneJob:
-    """Charge, measure and compute, step by step, and return what was made."""
-    access = JobAccess(curator, call.pot, may_charge=True)
-    document = _run(call, access)
-    return DoneJob(document, access.release_id)
-
-
 def _run(call: RunJob, access: JobAccess) -> str:
     if isinstance(call.terms, SynthesizeTerms):
         return _synthesize(call.terms, access)
+    if isinstance(call.terms, LinkedTerms):
+        return _synthesize_linked(call.terms, access)
     return _fit(call.terms, access)
 
 
@@ -96,13 +118,16 @@ def _synthesize(terms: SynthesizeTerms, access: JobAccess) -> str:
     return write_model(asker.run(terms.model_dump(exclude={"algorithm"})))
 
 
+def _synthesize_linked(terms: LinkedTerms, access: JobAccess) -> str:
+    from dither.synth.asking import SynthAsker
+    from dither.synth.stored_model import write_pair
+
+    asker = SynthAsker(access, access.pot, access.view(access.pot))
+    return write_pair(asker.run_linked(terms.model_dump(exclude={"algorithm"})))
+
+
 def _fit(terms: FitTerms, access: JobAccess) -> str:
-    try:
-        from dither.learn.jobs import train_model
-    except ImportError:
-        raise DitherError(
-            "this curator trains no models: its administrator runs pip install 'dither[learn]'"
-        ) from None
+    from dither.learn.jobs import train_model
 
     plan = read_rows(terms.rows)
     rows = (plan, analyse(plan, access.catalog).columns)
@@ -130,6 +155,11 @@ class JobAccess:
         """The registered catalog."""
         return self._curator.kernel.catalog
 
+    @property
+    def is_charged(self) -> bool:
+        """Whether a lease was opened: from then on the charge stays."""
+        return bool(self.release_id)
+
     def view(self, pot: str) -> LedgerView:
         """The terms of a pot."""
         return self._curator.view(pot)
@@ -150,7 +180,8 @@ class JobAccess:
                 f"a job trains with at most {MOST_STEPS:,} steps, got {steps:,}: set steps lower"
             )
         first: Request = write_request(query, Price(rho=exact(rho, "rho")), self.pot, None, False)
-        self.kernel.price(first)
+        if not self._may_charge:
+            self._curator.check_fixed_lease(first, steps)
         self._check_charge()
         return self._note(self._curator.open_fixed_lease(first, steps))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.curator.dataset import ServedDataset
 from dither.errors import ParameterError
-from dither.identity.act_bodies import SIGNABLE_ROLE_ACTS
+from dither.identity.act_bodies import SIGNABLE_ROLE_ACTS, check_signed_roles
 from dither.identity.act_log import ActLog
 from dither.identity.directory import Directory, StewardKey, name_key
 from dither.identity.signed_acts import LIMIT_ACTS, NOT_SIGNED, SignedAct, read_signed_act
@@ -84,6 +84,5 @@ def _read_roles(act: SignedAct) -> dict[str, Any] | None:
     if "act" in act.terms:
         raise ParameterError("the kind of an act says what it does: its terms have no 'act'")
     roles = {"act": act.kind, **act.terms}
-    if roles.get("dataset") != act.dataset:
-        raise ParameterError("a steward grants and ends grants at the dataset of the key alone")
+    check_signed_roles(act.dataset, roles)
     return roles

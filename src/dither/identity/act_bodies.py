@@ -53,10 +53,29 @@ def _is_roles_act(value: Any) -> bool:
     return value is None or (isinstance(value, dict) and value.get("act") in SIGNABLE_ROLE_ACTS)
 
 
-SIGNABLE_ROLE_ACTS = ("grant", "end-grant")
-"""Acts on roles that a steward's signature can do; each concerns the steward's own dataset.
+SIGNABLE_ROLE_ACTS = ("user", "end-user", "grant", "end-grant")
+"""Acts on roles that a steward's signature can do, at the steward's own dataset alone."""
+_ACTS_ON_USERS = ("user", "end-user")
 
-Making a user is none of them: it would narrow a token of that name at other datasets too."""
+
+def check_signed_roles(dataset: str, body: Mapping[str, Any]) -> None:
+    """Refuse an act on roles that goes beyond the dataset of the key that signed it.
+
+    A user whom a steward makes is called NAME@DATASET: a plain name would narrow the tokens of that
+    name at other datasets, and could be taken there for another person.
+    """
+    if body["act"] not in _ACTS_ON_USERS:
+        if body.get("dataset") != dataset:
+            raise ParameterError("a steward grants and ends grants at the dataset of the key alone")
+        return
+    own_name, _, of_dataset = str(body.get("name", "")).partition("@")
+    if not own_name or of_dataset != dataset:
+        raise ParameterError(
+            f"a steward makes and ends users called NAME@{dataset}; others are made on the "
+            "curator's machine"
+        )
+
+
 _is_name = _is_match(_NAME)
 _is_id = _is_match(_ID)
 _is_public_key = _is_match(_PUBLIC_KEY)

@@ -175,6 +175,8 @@ def open_private_file(home: Path) -> Path:
     """The curator's own file, readable by its user alone; made where it is missing.
 
     Its folder is closed to others. A folder with files of somebody else, such as /tmp, is refused.
+    A file that exists is not opened here: to close it would give up the locks of all connections of
+    this process, and the next command to end would take the log away that they write to.
     """
     file = home / "curator.sqlite"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -185,11 +187,10 @@ def open_private_file(home: Path) -> Path:
                 "the curator, as in --home /var/lib/dither"
             )
         home.chmod(0o700)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        file.chmod(0o600)
     return file
 
 

@@ -23,6 +23,7 @@ from dither.errors import ParameterError
 from dither.learn.columns import ColumnFacts, declare_columns
 from dither.learn.encode import FeatureRows, encode_rows
 from dither.learn.guarantees import (
+    check_settings,
     find_rho,
     make_ledger_guarantee,
     make_library_guarantee,
@@ -96,6 +97,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _read_public(self) -> None:
         """Check everything that is declared but the columns; refuses before a value is read."""
+        check_settings(self.get_params(deep=False))
         self._people = read_people(self.n)
         self._delta = read_delta(self.delta, self._people)
         if self.neighbours not in _NEIGHBOURS:

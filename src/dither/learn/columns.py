@@ -209,7 +209,7 @@ def make_edges(low: float, high: float, rule: str | None = "auto") -> tuple[floa
     """
     if rule is None:
         return ()
-    if rule not in _BINS:
+    if not isinstance(rule, str) or rule not in _BINS:
         raise ParameterError("bins are 'auto', 'fine', None, or edges by column")
     if low >= 0 and high >= _WIDE_RATIO * max(low, 1):
         cuts = _CUTS_OF_POWER[rule]

@@ -7,14 +7,16 @@ accountant. Proof: docs/proofs/private-learning.md#composition.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import Any
 
 from dither.accounting import epsilon as find_epsilon
 from dither.accounting.gaussian import gaussian_delta
-from dither.canonical import Number, positive
+from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.learn.sums import STEPS, ReleasePlan
 from dither.plan.norms import Sensitivity
@@ -72,6 +74,23 @@ def read_people(n: Any) -> int:
             "or buy a noisy count; it is never counted in X"
         )
     return n
+
+
+_NUMBERS = ("clip", "learning_rate", "penalty", "smoothing")
+_WHOLE_NUMBERS = ("steps", "n_components")
+_MAY_BE_LEFT_OUT = ("clip", "learning_rate", *_WHOLE_NUMBERS)
+
+
+def check_settings(parameters: Mapping[str, Any]) -> None:
+    """Refuse a setting that is no number; its range is checked where it is used."""
+    for name in (*_NUMBERS, *_WHOLE_NUMBERS):
+        value = parameters.get(name, 1)
+        if value is None and name in _MAY_BE_LEFT_OUT:
+            continue
+        kind = Integral if name in _WHOLE_NUMBERS else Real
+        if isinstance(value, bool) or not isinstance(value, kind):
+            words = "a whole number" if name in _WHOLE_NUMBERS else "a number"
+            raise ParameterError(f"{name} is {words}, got {quote(value)}: choose e.g. 1")
 
 
 def read_delta(delta: Number | None, people: int) -> Fraction:

@@ -8,7 +8,7 @@ nearly singular. Here the smallest eigenvalue is read off the noisy X'X, which c
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -85,8 +85,8 @@ class Ridge(PrivateRegressor):
         self.penalty = penalty
 
     def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> ReleasePlan:
-        if self.penalty < 0:
-            raise ParameterError("penalty is not negative")
+        if not 0 <= self.penalty < inf:
+            raise ParameterError("penalty is not negative, such as 0.1")
         return ReleasePlan(rho, 1)
 
     def _learn(self, sums: NoisySums, plan: ReleasePlan) -> None:

@@ -47,6 +47,20 @@ class SynthesizeTerms(StrictModel):
     asked: Words
 
 
+class LinkedTerms(StrictModel):
+    """Two linked synthetic tables; `columns` are lists by table."""
+
+    algorithm: Literal["synthesize_linked"] = "synthesize_linked"
+    parent: ColumnName
+    child: ColumnName
+    columns: dict[ColumnName, Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)]]
+    method: ColumnName
+    bins: dict[ColumnName, int]
+    measure: Literal["epsilon", "rho"]
+    price: Ratio
+    asked: Words
+
+
 class FitTerms(StrictModel):
     """A model of a table. `rows` is the plan of the rows; `parameters` are JSON, as text."""
 
@@ -58,14 +72,15 @@ class FitTerms(StrictModel):
     columns: Annotated[list[ColumnName], Field(min_length=1, max_length=MOST_COLUMNS)]
 
 
-JobTerms = Annotated[SynthesizeTerms | FitTerms, Field(discriminator="algorithm")]
+JobTerms = Annotated[SynthesizeTerms | LinkedTerms | FitTerms, Field(discriminator="algorithm")]
 
 
 class RunJob(StrictModel):
     """Run a named algorithm: one charge, many steps, one answer.
 
-    A second call with the same `idempotency_key` is given the first one's answer and charges
-    nothing. Under another key the same job is charged again.
+    A second call with the same `idempotency_key` is given the first one's answer, or told again
+    that it failed after its charge, and charges nothing. Under another key the same job is charged
+    again.
     """
 
     kind: Literal["job"] = "job"

@@ -7,7 +7,9 @@ here, so that an answer about other facts than the preview's is never bought.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,7 @@ from pydantic import ValidationError
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
 from dither.answer.leased import OpenFixedLease, OpenLease
+from dither.canonical import digest
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.analyse import NEWEST_RULES
@@ -25,7 +28,15 @@ from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol import documents, messages, page_messages
-from dither.protocol.job_messages import FitTerms, JobDone, RunJob, SynthesizeTerms
+from dither.protocol.errors import BusyError
+from dither.protocol.job_messages import (
+    FitTerms,
+    JobDone,
+    JobTerms,
+    LinkedTerms,
+    RunJob,
+    SynthesizeTerms,
+)
 from dither.question.recipe import Recipe
 from dither.remote.certificates import check_certificate
 from dither.remote.transport import Transport
@@ -76,6 +87,8 @@ class RemoteCurator:
         self._idempotency_key: str | None = None
         self._releases = 0
         self._signing_key: str | None = None
+        self._lost_jobs: dict[str, str] = {}
+        self._pots_ahead: Future[tuple[Pot, ...]] | None = None
         self.kernel = RemoteFacts(transport)
 
     def name_next_ask(self, idempotency_key: str | None) -> None:
@@ -141,16 +154,37 @@ class RemoteCurator:
         raise _refuse_lease()
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
-        """Send a named algorithm as one job, and return the text of what it made."""
-        job = RunJob(
-            pot=pot,
-            terms=_write_terms(name, terms),
-            idempotency_key=self._make_release_key(),
-        )
-        return self._transport.call(job, JobDone).document
+        """Send a named algorithm as one job, and return the text of what it made.
+
+        Where its reply was lost, nobody here can tell whether it was charged: the same job again is
+        sent under the same key, and is given what the first one made.
+        """
+        written = _write_terms(name, terms)
+        question = digest([pot, written.model_dump()])
+        key = self._lost_jobs.pop(question, None) or self._make_release_key()
+        job = RunJob(pot=pot, terms=written, idempotency_key=key)
+        try:
+            return self._transport.call(job, JobDone).document
+        except (BusyError, KeyboardInterrupt):
+            self._lost_jobs[question] = key
+            raise
+
+    @contextmanager
+    def reading_pots_ahead(self, readers: Executor) -> Iterator[None]:
+        """Ask for the pots at once: the first `list_pots` of the block waits for that reply."""
+        self._pots_ahead = readers.submit(self._read_pots)
+        try:
+            yield
+        finally:
+            self._pots_ahead = None
 
     def list_pots(self) -> tuple[Pot, ...]:
         """The pots that the asker may see."""
+        ahead = self._pots_ahead
+        self._pots_ahead = None
+        return self._read_pots() if ahead is None else ahead.result()
+
+    def _read_pots(self) -> tuple[Pot, ...]:
         budget = self._transport.call(messages.ReadBudget(), messages.VisiblePots)
         return tuple(map(documents.read_pot, budget.pots))
 
@@ -240,11 +274,13 @@ def _refuse_lease() -> ParameterError:
     )
 
 
-def _write_terms(name: str, terms: Mapping[str, Any]) -> SynthesizeTerms | FitTerms:
+def _write_terms(name: str, terms: Mapping[str, Any]) -> JobTerms:
     """The terms of an algorithm as a message; ParameterError where they do not fit in one."""
     try:
         if name == "synthesize":
             return SynthesizeTerms(**terms)
+        if name == "synthesize_linked":
+            return LinkedTerms(**terms)
         return FitTerms(**{**terms, "rows": documents.write_rows(terms["rows"])})
     except ValidationError:
         raise ParameterError(

@@ -21,8 +21,8 @@ from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.ledger import LedgerView
 from dither.synth.columns import MOST_LABELS
 from dither.synth.constraints import Constraint
-from dither.synth.linked import SyntheticPair, measure_linked, plan_linked
-from dither.synth.stored_model import read_model
+from dither.synth.linked import LinkedPlan, SyntheticPair, measure_linked, plan_linked
+from dither.synth.stored_model import read_model, read_pair
 from dither.synth.synthesize import (
     SynthPlan,
     SynthPrice,
@@ -80,6 +80,12 @@ def write_terms(
         "price": fraction_text(price.value),
         "asked": price.asked,
     }
+
+
+def read_terms_price(terms: Mapping[str, Any]) -> SynthPrice:
+    """The price in the terms of a job."""
+    measure = terms["measure"]
+    return SynthPrice(measure, positive(terms["price"], measure), terms["asked"])
 
 
 class LeaseAccess(Protocol):
@@ -155,9 +161,7 @@ class SynthAsker:
         plan = self._plan(
             terms["table"], columns, terms["method"], terms["bins"], constraints, labels
         )
-        price = SynthPrice(
-            terms["measure"], positive(terms["price"], terms["measure"]), terms["asked"]
-        )
+        price = read_terms_price(terms)
         return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
 
     def ask_linked(
@@ -172,12 +176,50 @@ class SynthAsker:
     ) -> SyntheticPair:
         """Two linked tables out of one lease."""
         chosen = {name: tuple(names) for name, names in columns.items()}
+        plan = self._plan_linked(parent, child, price, chosen, method, bins or {})
+        terms = {
+            "parent": parent,
+            "child": child,
+            "columns": {name: list(names) for name, names in chosen.items()},
+            "method": method,
+            "bins": dict(bins or {}),
+            "measure": price.measure,
+            "price": fraction_text(price.value),
+            "asked": price.asked,
+        }
+        document = self._curator.run_algorithm("synthesize_linked", terms, self._pot)
+        if document is not None:
+            return read_pair(document)
+        return self._measure_linked(plan, price)
+
+    def run_linked(self, terms: Mapping[str, Any]) -> SyntheticPair:
+        """The linked tables that the terms of a job describe, out of one lease."""
+        chosen = {name: tuple(names) for name, names in terms["columns"].items()}
+        price = read_terms_price(terms)
+        plan = self._plan_linked(
+            terms["parent"], terms["child"], price, chosen, terms["method"], terms["bins"]
+        )
+        return self._measure_linked(plan, price)
+
+    def _plan_linked(
+        self,
+        parent: str,
+        child: str,
+        price: SynthPrice,
+        columns: Mapping[str, tuple[str, ...]],
+        method: str,
+        bins: Mapping[str, int],
+    ) -> LinkedPlan:
+        """Check a wish for two tables, and that its price buys something."""
         plan = plan_linked(
-            self._version.catalog, self._analyses, parent, child, chosen, method, bins or {}
+            self._version.catalog, self._analyses, parent, child, columns, method, bins
         )
         share = SynthPrice(price.measure, price.value * Fraction(2, 5), price.asked)
         check_price(plan.parent, self._analyses, share)
         check_price(plan.child, self._analyses, share)
+        return plan
+
+    def _measure_linked(self, plan: LinkedPlan, price: SynthPrice) -> SyntheticPair:
         with self._make_lease(price)() as lease:
             return measure_linked(plan, self._analyses, price, lease, self._facts())
 

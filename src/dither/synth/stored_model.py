@@ -16,11 +16,13 @@ from dither.synth.columns import SynthColumn
 from dither.synth.constraints import Constraint
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import ValueGrouping
+from dither.synth.linked import SyntheticPair
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import ReleasedStep
 from dither.synth.synthetic import Synthetic
 
 FORMAT = "dither synthetic table"
+PAIR_FORMAT = "dither linked synthetic tables"
 VERSION = 1
 
 
@@ -64,6 +66,34 @@ def read_model(text: str, name: str = "this") -> Synthetic:
         raise ParameterError(
             f"{name} is no saved synthetic table of version {VERSION}: write one with save()"
         ) from None
+
+
+def write_pair(pair: SyntheticPair) -> str:
+    """Two linked tables as text: their models, and what ties them together."""
+    document = {
+        "format": PAIR_FORMAT,
+        "v": VERSION,
+        "parent": write_model(pair.parent),
+        "child": write_model(pair.child),
+        "rows_of_parents": [number.hex() for number in pair.rows_of_parents],
+        "links": list(pair.links),
+    }
+    return json.dumps(document) + "\n"
+
+
+def read_pair(text: str) -> SyntheticPair:
+    """The linked tables that a text of `write_pair` describes."""
+    try:
+        document = read_json(text, max_characters=len(text))
+        if document["format"] != PAIR_FORMAT or document["v"] != VERSION:
+            raise ValueError("another format")
+        rows = tuple(float.fromhex(number) for number in document["rows_of_parents"])
+        links = tuple(map(str, document["links"]))
+        parent = read_model(document["parent"])
+        child = read_model(document["child"])
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ParameterError("these are no linked synthetic tables of version 1") from None
+    return SyntheticPair(parent, child, rows, links)
 
 
 def _read_model(document: Any) -> Synthetic:

@@ -79,6 +79,22 @@ def refuse_useless_price(kernel: Kernel, planned: Loss, pot: str) -> None:
         )
 
 
+def state_plan(kernel: Kernel, planned: Loss, pot: str) -> Loss:
+    """The loss to charge: where some pot pays by rule approx, a plan fixed in advance, which may
+    pay its exact curve there.
+
+    It is priced once here, before the ledger is locked: a first pricing takes seconds.
+    """
+    refuse_useless_price(kernel, planned, pot)
+    payers = kernel.ledger.view(pot).path
+    if not any(payer.rule.name == "approx" for payer in payers):
+        return planned
+    plan = FixedPlan((planned,))
+    for payer in payers:
+        charge_of(payer, plan)
+    return plan
+
+
 class Lease:
     """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
 
@@ -93,7 +109,6 @@ class Lease:
         self._expected: Loss | None = next(self._plan)
         self._version = kernel.version
         self._open = False
-        refuse_useless_price(kernel, planned, pot)
         charged = self._state_plan(planned)
         kernel.check_incidents(pot)
         self._measurer = kernel.connect(self._version)
@@ -101,18 +116,8 @@ class Lease:
         kernel.uninterrupted.run(lambda: self._charge(charged), on_interrupt=self.close)
 
     def _state_plan(self, planned: Loss) -> Loss:
-        """The loss to charge: where some pot pays by rule approx, a plan fixed in advance, which
-        may pay its exact curve there.
-
-        It is priced once here, before the ledger is locked: a first pricing takes seconds.
-        """
-        payers = self._kernel.ledger.view(self._pot).path
-        if not any(payer.rule.name == "approx" for payer in payers):
-            return planned
-        plan = FixedPlan((planned,))
-        for payer in payers:
-            charge_of(payer, plan)
-        return plan
+        """The loss to charge."""
+        return state_plan(self._kernel, planned, self._pot)
 
     def _charge(self, planned: Loss) -> None:
         """RESERVE: charge the loss of the whole plan, durably, before its first step.

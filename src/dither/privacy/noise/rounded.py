@@ -46,7 +46,7 @@ _COIN_BITS = 8
 _UNIFORM_BITS = 53
 _MARGIN = 2.0**-23
 _DRAWN_BITS = (16, 32, 64)
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 _CHUNK = 1 << 19
 _UNDECIDED = 0
 
@@ -95,7 +95,7 @@ class RoundedPlan:
         if self.fine > 0:
             return starts
         halves = offsets >> np.uint64(_OFFSET_BITS - self.offset_bits)
-        return (starts + halves.astype(np.int64)) >> 1
+        return starts + ((halves.astype(np.int64) + 1) >> 1)
 
     def exponent(self, cell: int, offset: Fraction) -> Fraction:
         """y: how much the exponent grows from the start of a cell to an offset."""
@@ -138,11 +138,10 @@ def _pack_guide(
 
 
 def _list_starts(cells: NDArray[np.int64], fine: int) -> NDArray[np.int64]:
-    """What the cells are rounded to, where no offset is needed; else cells in steps of 1/2, plus
-    1."""
+    """What the cells are rounded to at the smallest offset: their start, if that is an integer."""
     if fine > 0:
         return (cells + (1 << (fine - 1))) >> fine
-    return (cells << (1 - fine)) + 1
+    return cells << -fine
 
 
 def _guide(table: DrawTable) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -225,10 +224,10 @@ def draw_proposals(plan: RoundedPlan, count: int, source: Words) -> Proposals:
     padded = -(-count // 8) * 8
     width = plan.drawn_bits // 8
     drawn = source.words((3 + width) * padded // 8).view(np.uint8)
-    heads, offsets, coins = np.split(drawn, [2 * padded, (2 + width) * padded])
-    return Proposals(
-        heads.view(np.uint16)[:count], offsets.view(f"u{width}")[:count], coins[:count]
-    )
+    heads = drawn[: 2 * padded].view(np.uint16)
+    offsets = drawn[2 * padded : (2 + width) * padded].view(f"u{width}")
+    coins = drawn[(2 + width) * padded :]
+    return Proposals(heads[:count], offsets[:count], coins[:count])
 
 
 def _fill(plan: RoundedPlan, values: NDArray[np.int64], source: Words) -> None:
@@ -262,14 +261,16 @@ def propose_rounded(
 ) -> NDArray[np.int64]:
     """Write the rounded values of proposals; return the positions of those that their bits do not
     settle."""
-    packed = plan.guide.take(proposals.heads, mode="wrap")
+    wide = plan.guide.dtype == values.dtype
+    packed = plan.guide.take(proposals.heads, mode="wrap", out=values if wide else None)
     is_unsure = proposals.coins >= packed.astype(np.uint8)
     packed >>= _COIN_BITS
     if plan.offset_bits:
-        deciding = proposals.offsets >> (plan.drawn_bits - plan.offset_bits)
-        packed += deciding.astype(packed.dtype)
-        packed >>= 1
-    values[:] = packed
+        halves = proposals.offsets >> (plan.drawn_bits - plan.offset_bits)
+        halves -= halves >> 1
+        packed += halves.astype(packed.dtype)
+    if not wide:
+        values[:] = packed
     return is_unsure.nonzero()[0]
 
 

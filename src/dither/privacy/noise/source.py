@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 
 _forks = 0
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 _ZEROS = memoryview(bytes(8 * _BLOCK))
 """What most blocks of the stream are added to, made once."""
+_SLACK = 15
+"""Bytes beyond those drawn that `update_into` asks for and does not write."""
 
 
 def _forked() -> None:
@@ -74,8 +76,11 @@ class SystemSource(Words):
         """
         if self._forks != _forks or self._pid != os.getpid():
             self._rekey()
+        memory = np.empty(8 * count + _SLACK, np.uint8)
         zeros = _ZEROS[: 8 * count] if count <= _BLOCK else bytes(8 * count)
-        drawn = np.frombuffer(self._stream.update(zeros), np.uint64)
+        if self._stream.update_into(zeros, memory.data) != len(zeros):
+            raise RuntimeError("the stream gave fewer bytes than were asked for")
+        drawn = memory[: len(zeros)].view(np.uint64)
         return drawn if width == 64 else drawn >> np.uint64(64 - width)
 
     def _never(self, *_: object) -> NoReturn:
