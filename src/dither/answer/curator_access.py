@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dither.answer.history import History
 from dither.catalog import Catalog
+from dither.plan.algebra import Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import Version
@@ -72,6 +73,9 @@ class CuratorAccess(Protocol):
         `sql` is the text of the question, kept beside the ledger as a remark.
         """
 
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """Releases over the rows of a plan that every pot on the path of a view paid for."""
+
     def rehearse(self, request: Request) -> Release:
         """Answer a request on invented rows."""
 
@@ -97,6 +101,11 @@ class CuratorAccess(Protocol):
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """The signed certificate of a release."""
+
+    def certify_earlier(
+        self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """The signed certificate of an answer that was computed from these releases alone."""
 
     def name_commands(self, message: str) -> str:
         """A message with the commands that it names, as the reader can type them."""

@@ -18,6 +18,7 @@ from dither.answer.history import History, PaidRelease
 from dither.answer.leased import OpenFixedLease, OpenLease
 from dither.catalog import Catalog
 from dither.errors import ParameterError
+from dither.plan.algebra import Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
 from dither.privacy.kernel.release import Version
@@ -124,6 +125,16 @@ class RemoteCurator:
         )
         answer = self._transport.call(call, messages.ReleasedAnswer)
         return documents.read_release(answer, priced)
+
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """None: what earlier releases measured is not sent; the curator answers repeats alone."""
+        return ()
+
+    def certify_earlier(
+        self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """Refused: no answer is computed from earlier releases here."""
+        raise ParameterError("a served dataset answers from no earlier releases: ask with answer()")
 
     def rehearse(self, request: Request) -> Release:
         """The request on rows that the curator invents from the catalog."""
