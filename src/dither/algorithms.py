@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.canonical import Number
-from dither.errors import BudgetError
+from dither.errors import BudgetError, ParameterError
 from dither.plan.algebra import Query
 from dither.privacy.kernel.kernel import Priced, Release, Values
 from dither.privacy.kernel.request import Price
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
     from dither.workloads.adaptive_histogram import AskedHistogram
+    from dither.workloads.adaptive_ranges import AskedRanges
     from dither.workloads.asked_workload import AskedWorkload
     from dither.workloads.language import CountingWorkload
 
@@ -119,6 +120,39 @@ class AlgorithmDoor:
             self._curator,
             view,
             self._info,
+        )
+
+    def adaptive_ranges(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        confidence: Number = 0.95,
+    ) -> AskedRanges:
+        """Counts for ranges over one or two columns, by what is best for the data.
+
+        A small part of the price looks at the data and chooses between blocks that follow it and
+        fixed strategies; the rest measures. `.preview()` says what it costs and errs by at most
+        where the data is rough; `.answer()` asks.
+        """
+        from dither.workloads.adaptive_ranges import AskedRanges, check_axes
+        from dither.workloads.language import ranges
+
+        if not by:
+            raise ParameterError("ranges that follow the data are over one or two columns")
+        workload = ranges(by[0])
+        for column in by[1:]:
+            workload = workload * ranges(column)
+        fixed = self.workload(
+            workload, table=table, where=where, epsilon=epsilon, confidence=confidence
+        )
+        check_axes(fixed.bound)
+        exact_epsilon = read_epsilon(epsilon)
+        assert exact_epsilon is not None
+        return AskedRanges(
+            fixed, exact_epsilon, fixed.confidence, self._curator, self._view(), self._info
         )
 
     def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:

@@ -201,6 +201,13 @@ def _list_strategies(mixture: Mixture, size: int, noise: Noise) -> Iterator[Line
         yield LineStrategy("optimum by fixed point", make_dense_operator(optimum), size)
 
 
+def list_block_strategies(mixture: Mixture, size: int) -> list[LineStrategy]:
+    """Strategies for Laplace noise that are sums of neighbouring cells: each cell, or a tree."""
+    identity = LineStrategy("identity", Identity(size), size)
+    has_sums = bool({"ranges", "prefixes"} & set(mixture)) and size > 1
+    return [identity, _make_best_tree(mixture, size, "laplace")] if has_sums else [identity]
+
+
 def _make_best_tree(mixture: Mixture, size: int, noise: Noise) -> LineStrategy:
     """The tree whose branching errs least with the best weights of its levels."""
     trees = {
