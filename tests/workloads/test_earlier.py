@@ -104,6 +104,13 @@ def test_other_rows_sums_and_versions_are_no_sources(survey: Survey) -> None:
     assert con.workload(identity("sex"), **terms).earlier is None
 
 
+def test_blocks_and_choices_are_no_sources(survey: Survey) -> None:
+    """What leaves of them are positions and counts of blocks that the data chose."""
+    con = survey.connect("pure")
+    con.adaptive_histogram(["age"], table="survey", epsilon=1).answer()
+    assert con.workload(identity("age"), table="survey", epsilon=1).earlier is None
+
+
 def test_a_worse_answer_is_offered_and_not_taken(survey: Survey) -> None:
     con = survey.connect("zcdp")
     ask(con, identity("age", "sex"), 0.001).answer()

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.errors import DitherError
-from dither.plan.algebra import Cells, OverCells, Plan, to_json
+from dither.plan.algebra import Cells, Linear, Plan, to_json
 from dither.plan.stored_queries import read_query
 from dither.privacy.kernel.kernel import Kernel, Priced, Release
 from dither.privacy.kernel.release import from_bytes
@@ -108,9 +108,10 @@ def _make_release(priced: Priced, record: Record, arrow_bytes: bytes) -> Release
 
 
 def list_measured_cells(release: Release) -> Iterator[tuple[int, Cells]]:
-    """The steps of a release that measured cells of one count or sum, by their positions."""
+    """The steps of a release that added noise to cells of one count or sum, or to an operator's
+    products with them, by their positions. Choices and blocks are no such steps."""
     for position, calibrated in enumerate(release.priced.steps):
         query = calibrated.step.query
-        cells = query.cells if isinstance(query, OverCells) else query
+        cells = query.cells if isinstance(query, Linear) else query
         if isinstance(cells, Cells) and len(cells.columns) == 1:
             yield position, cells
