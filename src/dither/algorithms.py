@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dither.workloads.adaptive_ranges import AskedRanges
     from dither.workloads.asked_workload import AskedWorkload
     from dither.workloads.language import CountingWorkload
+    from dither.workloads.online import OnlineCounts
 
 
 class AlgorithmDoor:
@@ -154,6 +155,40 @@ class AlgorithmDoor:
         return AskedRanges(
             fixed, exact_epsilon, fixed.confidence, self._curator, self._view(), self._info
         )
+
+    def online(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        updates: int = 20,
+        within: int | None = None,
+        confidence: Number = 0.95,
+    ) -> OnlineCounts:
+        """Counts one after the other: `with con.online(["age", "sex"], ...) as online:` and
+        `online.count(age=(18, 64), sex="f")`.
+
+        The whole price is charged now. A count is answered from a model while that fits the data
+        up to `within` rows; at most `updates` counts that do not are measured. After that answers
+        are marked unchecked.
+        """
+        from dither.answer.intervals import read_level
+        from dither.workloads.bind import bind_workload
+        from dither.workloads.language import identity
+        from dither.workloads.online import TOTAL_SHARE, OnlineCounts, read_updates, read_within
+
+        self._refuse_closed_pot()
+        level = read_level(confidence)
+        epochs = read_updates(updates)
+        allowed = read_within(within)
+        analyses = self._kernel.version.analyses
+        bound = bind_workload(identity(*by), table, where, "COUNT(*)", self.bind, analyses)
+        cells = bound.make_cells(bound.columns)
+        price = Price(read_epsilon(epsilon))
+        lease = self._curator.open_online_lease(price, cells, TOTAL_SHARE, epochs, self._pot)
+        return OnlineCounts(bound, lease, allowed, level)
 
     def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
         """Charge a budget now, and spend it in steps that are chosen and priced as they come.

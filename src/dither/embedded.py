@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
 from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
 from dither.errors import ParameterError, RefusedError
-from dither.plan.algebra import Plan
+from dither.plan.algebra import Cells, Plan
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
@@ -38,7 +39,7 @@ from dither.rules import PrivacyRule
 from dither.state import State
 
 if TYPE_CHECKING:
-    from dither.answer.leased import OpenFixedLease, OpenLease
+    from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
     from dither.steward.rehearsal import Rehearsals
 
 
@@ -147,6 +148,14 @@ class EmbeddedCurator:
         from dither.answer.leased import OpenFixedLease
 
         return OpenFixedLease(self.kernel, first, steps)
+
+    def open_online_lease(
+        self, price: Price, cells: Cells, total_share: Fraction, epochs: int, pot: str
+    ) -> OpenOnlineLease:
+        """Charge a pot for comparisons, whose estimates this process chooses as they come."""
+        from dither.answer.leased import OpenOnlineLease
+
+        return OpenOnlineLease(self.kernel, price, cells, total_share, epochs, pot)
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """None: the caller runs the algorithm, which takes its steps from a lease here."""

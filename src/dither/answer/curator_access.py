@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dither.answer.history import History
 from dither.catalog import Catalog
-from dither.plan.algebra import Plan
+from dither.plan.algebra import Cells, Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import Version
@@ -22,7 +23,7 @@ from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
 
 if TYPE_CHECKING:
-    from dither.answer.leased import OpenFixedLease, OpenLease
+    from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 
 
 class Pricer(Protocol):
@@ -84,6 +85,11 @@ class CuratorAccess(Protocol):
 
     def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
         """Charge a pot for steps of one loss, in this process; refused to remote askers."""
+
+    def open_online_lease(
+        self, price: Price, cells: Cells, total_share: Fraction, epochs: int, pot: str
+    ) -> OpenOnlineLease:
+        """Charge a pot for online answers, in this process; refused to remote askers."""
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """Run a named algorithm where the data is, as one job: the text of what it made.

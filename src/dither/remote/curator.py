@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from pydantic import ValidationError
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
-from dither.answer.leased import OpenFixedLease, OpenLease
+from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 from dither.catalog import Catalog
 from dither.errors import ParameterError
-from dither.plan.algebra import Plan
+from dither.plan.algebra import Cells, Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
 from dither.privacy.kernel.release import Version
@@ -149,6 +150,12 @@ class RemoteCurator:
 
     def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
         """Refuse: the steps of a lease are not sent one by one."""
+        raise _refuse_lease()
+
+    def open_online_lease(
+        self, price: Price, cells: Cells, total_share: Fraction, epochs: int, pot: str
+    ) -> OpenOnlineLease:
+        """Refused: comparisons over a wire would show when each of them was made."""
         raise _refuse_lease()
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
