@@ -261,8 +261,8 @@ def find_earlier_answer(
     plan = plan_from_earlier(bound, releases)
     if plan is None:
         return None
-    used = {id(measurement.release) for measurement in plan.measurements}
-    sources = tuple(release for release in releases if id(release) in used)
+    used = {measurement.release.release_id for measurement in plan.measurements}
+    sources = tuple(release for release in releases if release.release_id in used)
     reason = f"from {', '.join(source.release_id for source in sources)}, at no new loss"
     priced = _join_priced(plan, sources)
     noises = {measurement.noise for measurement in plan.measurements}
