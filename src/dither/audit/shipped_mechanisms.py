@@ -195,6 +195,7 @@ def list_central() -> list[Subject]:
     svt = m.SparseVector.for_epsilon(1, hits=2)
     values = m.SparseVector.for_epsilon(1, hits=1, values=True)
     epoch = ThresholdEpoch.for_epsilon(Fraction(1), 1)
+    graph = m.GraphCount.for_epsilon(1, "edges", most=2)
     answer = m.RandomisedResponse(Fraction(1), categories=4)
     tuned = m.PrivateSelection(Fraction(1), Fraction(1, 4))
     moments = m.ClippedMoments.for_epsilon(1, low=0, high=10)
@@ -353,6 +354,14 @@ def list_central() -> list[Subject]:
         ),
         Subject(
             "ThresholdEpoch", _run_epoch(epoch), ([0, 0, 2], [1, 1, 1]), epoch.loss(), 0.0, False
+        ),
+        Subject(
+            "GraphCount",
+            _run_once(graph),
+            ([(1, 2), (3, 4)], [(1, 2), (3, 4), *((0, node) for node in range(1, 5))]),
+            graph.loss(),
+            0.0,
+            False,
         ),
         Subject("RandomisedResponse", _run_cells(answer), ([0], [1]), answer.loss()),
         Subject("PrivateSelection", tuning, (0, 1), tuned.loss(), 0.0, False),
