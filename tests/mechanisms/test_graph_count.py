@@ -40,10 +40,10 @@ def without(graph: Graph, node: int) -> list[tuple[int, int]]:
     return [edge for edge in graph if node not in edge]
 
 
-def find_largest_move(pattern: str, most: int, graphs: list[Graph]) -> int:
+def find_largest_move(pattern: str, cap: int, graphs: list[Graph]) -> int:
     """By how much the released integer moves when one node leaves, at most."""
     values = {
-        graph: find_integer(list(graph), pattern, most)
+        graph: find_integer(list(graph), pattern, cap)
         for graph in {
             *graphs,
             *(tuple(without(graph, node)) for graph in graphs for node in range(5)),
@@ -59,9 +59,9 @@ def find_largest_move(pattern: str, most: int, graphs: list[Graph]) -> int:
 def test_one_node_moves_a_count_by_at_most_its_sensitivity() -> None:
     """All graphs on five nodes for edges, on four for the others; and a star of ten."""
     star: Graph = tuple((0, leaf) for leaf in range(1, 11))
-    for most in (1, 2, 3):
-        count = GraphCount(F(1), "edges", most)
-        assert find_largest_move("edges", most, [*list_graphs(5), star]) <= count.sensitivity
+    for cap in (1, 2, 3):
+        count = GraphCount(F(1), "edges", cap)
+        assert find_largest_move("edges", cap, [*list_graphs(5), star]) <= count.sensitivity
     for pattern in ("wedges", "triangles"):
         count = GraphCount(F(1), pattern, 2)
         assert find_largest_move(pattern, 2, [*list_graphs(4), star]) <= count.sensitivity
@@ -81,14 +81,14 @@ def test_the_flow_is_twice_the_linear_program(seed: int) -> None:
     """An independent solver: HiGHS on the program itself."""
     draws = random.Random(seed)
     edges = [pair for pair in combinations(range(14), 2) if draws.random() < 0.4]
-    most = draws.randint(1, 6)
+    cap = draws.randint(1, 6)
     holds = np.zeros((14, len(edges)))
     for place, edge in enumerate(edges):
         holds[list(edge), place] = 1
-    solved = linprog([-1] * len(edges), A_ub=holds, b_ub=[most] * 14, bounds=(0, 1))
-    assert find_flow(edges, most) == pytest.approx(-2 * solved.fun)
-    low, high = bound_value(edges, most)
-    assert low <= F(find_flow(edges, most), 2) <= high and high - low < F(1, 1000)
+    solved = linprog([-1] * len(edges), A_ub=holds, b_ub=[cap] * 14, bounds=(0, 1))
+    assert find_flow(edges, cap) == pytest.approx(-2 * solved.fun)
+    low, high = bound_value(edges, cap)
+    assert low <= F(find_flow(edges, cap), 2) <= high and high - low < F(1, 1000)
 
 
 def test_bounds_hold_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,22 +114,22 @@ def test_patterns_are_listed_once() -> None:
 
 @pytest.mark.parametrize("pattern", graph_count.PATTERNS)
 def test_noise_follows_the_cap_and_the_price_is_met(pattern: str) -> None:
-    count = GraphCount.for_epsilon(F(1, 2), pattern, most=5)
+    count = GraphCount.for_epsilon(F(1, 2), pattern, cap=5)
     assert count.loss().epsilon <= F(1, 2)
     assert count.scale == pytest.approx({"edges": 20}.get(pattern, 14))
     assert abs(GraphCount.for_epsilon(10**4, pattern, 50).release(PAIRS) - 10) <= 21
 
 
-@pytest.mark.parametrize("change", [{"most": 0}, {"most": 2.5}, {"pattern": "cliques"}])
+@pytest.mark.parametrize("change", [{"cap": 0}, {"cap": 2.5}, {"pattern": "cliques"}])
 def test_what_has_no_proof_is_refused(change: dict[str, object]) -> None:
-    terms: dict[str, object] = {"epsilon": 1, "pattern": "edges", "most": 2}
+    terms: dict[str, object] = {"epsilon": 1, "pattern": "edges", "cap": 2}
     with pytest.raises(ParameterError):
         GraphCount.for_epsilon(**(terms | change))  # type: ignore[arg-type]
 
 
-def cut_edges(edges: list[tuple[int, int]], most: int) -> int:
+def cut_edges(edges: list[tuple[int, int]], cap: int) -> int:
     """Nodes of too many edges are left out with all of them."""
-    crowded = {node for node in range(11) if sum(node in edge for edge in edges) > most}
+    crowded = {node for node in range(11) if sum(node in edge for edge in edges) > cap}
     return 2 * sum(not crowded & set(edge) for edge in edges)
 
 

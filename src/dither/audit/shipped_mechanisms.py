@@ -195,7 +195,7 @@ def list_central() -> list[Subject]:
     svt = m.SparseVector.for_epsilon(1, hits=2)
     values = m.SparseVector.for_epsilon(1, hits=1, values=True)
     epoch = ThresholdEpoch.for_epsilon(Fraction(1), 1)
-    graph = m.GraphCount.for_epsilon(1, "edges", most=2)
+    graph = m.GraphCount.for_epsilon(1, "edges", cap=2)
     answer = m.RandomisedResponse(Fraction(1), categories=4)
     tuned = m.PrivateSelection(Fraction(1), Fraction(1, 4))
     moments = m.ClippedMoments.for_epsilon(1, low=0, high=10)

@@ -1,15 +1,15 @@
 """Counts of edges, wedges and triangles of a graph, private for whole nodes.
 
 One unit is a node with all its edges: it may be in every pattern, so the plain count has no bound.
-In its place stands the largest total weight of patterns, each between 0 and 1, with at most `most`
+In its place stands the largest total weight of patterns, each between 0 and 1, with at most `cap`
 at every node (Kasiviswanathan, Nissim, Raskhodnikova, Smith 2013). That is the count itself where
-no node is in more than `most` patterns, and a node moves it by at most `most` on *every* graph.
+no node is in more than `cap` patterns, and a node moves it by at most `cap` on *every* graph.
 Edges are solved by a flow in integers. For triangles and wedges (two edges at a node) HiGHS solves
 the linear program in floats, and exact sums of its rounded solution and dual bound the true value
 from both sides; their gap is part of the sensitivity. Proof: docs/proofs/graph-counts.md#extension.
 
 >>> ring = [(0, 1), (1, 2), (2, 0)]
->>> count = GraphCount.for_epsilon(10**4, "edges", most=2)
+>>> count = GraphCount.for_epsilon(10**4, "edges", cap=2)
 >>> count.release(ring)
 3.0
 """
@@ -47,11 +47,11 @@ Edge = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class GraphCount:
-    """A noisy count of one pattern; `most` is how many of them one node may hold together."""
+    """A noisy count of one pattern; `cap` is how many of them one node may hold together."""
 
     scale: Fraction
     pattern: str
-    most: int
+    cap: int
 
     def __post_init__(self) -> None:
         """Make the scale exact; refuse an unknown pattern and a cap that is no positive integer."""
@@ -60,22 +60,22 @@ class GraphCount:
             raise ParameterError("scale must lie between 1/1000 and 2**60")
         if self.pattern not in PATTERNS:
             raise ParameterError(f"a pattern is one of {', '.join(PATTERNS)}")
-        if type(self.most) is not int or not 1 <= self.most <= MOST_CAP:
-            raise ParameterError(f"most must be a positive integer, got {quote(self.most)}")
+        if type(self.cap) is not int or not 1 <= self.cap <= MOST_CAP:
+            raise ParameterError(f"cap must be a positive integer, got {quote(self.cap)}")
         self.loss()
 
     @classmethod
-    def for_epsilon(cls, epsilon: Number, pattern: str, most: int) -> GraphCount:
+    def for_epsilon(cls, epsilon: Number, pattern: str, cap: int) -> GraphCount:
         """The least noise that meets epsilon for one node."""
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5")
-        probe = cls(Fraction(1), pattern, most)
-        return cls(max(SMALLEST, round_up(probe.sensitivity / price)), pattern, most)
+        probe = cls(Fraction(1), pattern, cap)
+        return cls(max(SMALLEST, round_up(probe.sensitivity / price)), pattern, cap)
 
     @property
     def sensitivity(self) -> int:
         """How far one node moves the released integer: twice the count of edges, or a rounded
         value between the bounds of a linear program."""
-        return 2 * self.most if self.pattern == "edges" else self.most + MOST_GAP + 1
+        return 2 * self.cap if self.pattern == "edges" else self.cap + MOST_GAP + 1
 
     def loss(self) -> Pure:
         """What one release costs one node."""
@@ -92,17 +92,17 @@ class GraphCount:
         too far apart, is an error that depends on it, and is no protected answer.
         """
         words = check_source(source)
-        value = find_integer(list_edges(edges), self.pattern, self.most)
+        value = find_integer(list_edges(edges), self.pattern, self.cap)
         noisy = value + int(discrete_laplace(self.scale, (1,), source=words)[0])
         return noisy / 2 if self.pattern == "edges" else float(noisy)
 
 
-def find_integer(edges: list[tuple[int, int]], pattern: str, most: int) -> int:
+def find_integer(edges: list[tuple[int, int]], pattern: str, cap: int) -> int:
     """The exact integer that gets noise: twice the value for edges, else a rounded one."""
     if pattern == "edges":
-        return find_flow(edges, most)
+        return find_flow(edges, cap)
     patterns = list_wedges(edges) if pattern == "wedges" else list_triangles(edges)
-    low, high = bound_value(patterns, most)
+    low, high = bound_value(patterns, cap)
     if high - low > MOST_GAP:
         raise DitherError("the linear program of this graph could not be solved to within 1")
     return round((low + high) / 2)
@@ -119,8 +119,8 @@ def list_edges(edges: Iterable[Edge]) -> list[tuple[int, int]]:
     return sorted(pairs)
 
 
-def find_flow(edges: list[tuple[int, int]], most: int) -> int:
-    """Twice the largest weight of edges with at most `most` at a node: a flow of integers.
+def find_flow(edges: list[tuple[int, int]], cap: int) -> int:
+    """Twice the largest weight of edges with at most `cap` at a node: a flow of integers.
 
     Every node stands on both sides; an edge is one arc each way.
     """
@@ -133,7 +133,7 @@ def find_flow(edges: list[tuple[int, int]], most: int) -> int:
     sides = np.arange(nodes)
     tails = np.concatenate([first, second, np.full(nodes, start), nodes + sides])
     heads = np.concatenate([nodes + second, nodes + first, sides, np.full(nodes, end)])
-    capacities = np.concatenate([np.ones(2 * len(edges)), np.full(2 * nodes, most)])
+    capacities = np.concatenate([np.ones(2 * len(edges)), np.full(2 * nodes, cap)])
     arcs = csr_matrix((capacities.astype(np.int32), (tails, heads)), shape=(end + 1, end + 1))
     return int(maximum_flow(arcs, start, end).flow_value)
 
@@ -172,8 +172,8 @@ def _check_number(patterns: int) -> None:
         raise DitherError(f"a graph of more than {MOST_PATTERNS:,} patterns")
 
 
-def bound_value(patterns: list[tuple[int, ...]], most: int) -> tuple[Fraction, Fraction]:
-    """Exact bounds of the largest weight of patterns with at most `most` at a node.
+def bound_value(patterns: list[tuple[int, ...]], cap: int) -> tuple[Fraction, Fraction]:
+    """Exact bounds of the largest weight of patterns with at most `cap` at a node.
 
     Below: the solver's weights, rounded down to a grid and scaled until every node holds. Above:
     its dual prices of nodes, rounded to the grid, and what they leave of 1 for every pattern.
@@ -187,13 +187,13 @@ def bound_value(patterns: list[tuple[int, ...]], most: int) -> tuple[Fraction, F
         (np.ones(members.size), (members.ravel(), columns)), shape=(nodes, len(patterns))
     )
     solved = linprog(
-        np.full(len(patterns), -1.0), A_ub=holds, b_ub=np.full(nodes, float(most)), bounds=(0, 1)
+        np.full(len(patterns), -1.0), A_ub=holds, b_ub=np.full(nodes, float(cap)), bounds=(0, 1)
     )
     if not solved.success:
         raise DitherError("the linear program of this graph has no solution")
     weights = _to_grid(solved.x, 1)
     prices = _to_grid(-solved.ineqlin.marginals, 1)
-    return _bound_below(weights, members, nodes, most), _bound_above(prices, members, most)
+    return _bound_below(weights, members, nodes, cap), _bound_above(prices, members, cap)
 
 
 def _to_grid(numbers: Any, largest: int) -> Any:
@@ -202,18 +202,18 @@ def _to_grid(numbers: Any, largest: int) -> Any:
     return np.floor(np.clip(finite, 0, largest) * _GRID).astype(np.int64)
 
 
-def _bound_below(weights: Any, members: Any, nodes: int, most: int) -> Fraction:
+def _bound_below(weights: Any, members: Any, nodes: int, cap: int) -> Fraction:
     """The value of the weights, divided by what the fullest node has too much."""
-    held = [0] * nodes
+    loads = [0] * nodes
     for weight, pattern in zip(weights.tolist(), members.tolist(), strict=True):
         for node in pattern:
-            held[node] += weight
-    excess = max(Fraction(1), Fraction(max(held), most * _GRID))
+            loads[node] += weight
+    excess = max(Fraction(1), Fraction(max(loads), cap * _GRID))
     return Fraction(sum(weights.tolist()), _GRID) / excess
 
 
-def _bound_above(prices: Any, members: Any, most: int) -> Fraction:
-    """most times all prices, and for every pattern what the prices of its nodes leave of 1."""
+def _bound_above(prices: Any, members: Any, cap: int) -> Fraction:
+    """The cap times all prices, and for every pattern what the prices of its nodes leave of 1."""
     listed = prices.tolist()
     left = sum(max(0, _GRID - sum(listed[node] for node in row)) for row in members.tolist())
-    return Fraction(most * sum(listed) + left, _GRID)
+    return Fraction(cap * sum(listed) + left, _GRID)
