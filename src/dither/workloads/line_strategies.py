@@ -35,6 +35,7 @@ from dither.workloads.spectral import (
     SineBasis,
     find_optimum,
     make_dense_operator,
+    make_refined_operator,
     make_spectral_operator,
 )
 from dither.workloads.trees import BRANCHINGS, make_tree_operator, weigh_levels
@@ -194,7 +195,10 @@ def _list_strategies(mixture: Mixture, size: int, noise: Noise) -> Iterator[Line
         return
     kinds: tuple[LineKind, ...] = ("ranges", "prefixes")
     for kind in kinds:
-        if kind in mixture:
+        if kind in mixture and kind == "prefixes" and DENSE_UP_TO < size <= _MATRIX_UP_TO:
+            operator = make_refined_operator(mixture, size, kind)
+            yield LineStrategy(f"refined spectral form ({kind})", operator, size)
+        elif kind in mixture:
             yield _make_spectral(mixture, size, kind)
     if size <= DENSE_UP_TO:
         optimum = find_optimum(mix_grams(mixture, size))
