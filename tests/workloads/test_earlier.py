@@ -14,7 +14,14 @@ from dither.answer import earlier_releases
 from dither.data.measure import Measurer
 from dither.errors import RefusedError
 from dither.session import Connection
-from dither.workloads import identity, marginals, prefixes, ranges, total
+from dither.workloads import (
+    StructuralZeros,
+    identity,
+    marginals,
+    prefixes,
+    ranges,
+    total,
+)
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.earlier import EarlierPlan
 from tests.workloads.conftest import PURPOSE, Survey
@@ -102,6 +109,20 @@ def test_other_rows_sums_and_versions_are_no_sources(survey: Survey) -> None:
     assert con.workload(identity("sex"), **terms).earlier is not None
     steward.register(survey.file)
     assert con.workload(identity("sex"), **terms).earlier is None
+
+
+def test_constraints_are_kept_by_answers_from_earlier_releases(survey: Survey) -> None:
+    con = survey.connect("zcdp")
+    ask(con, identity("age", "sex", "area"), 0.05).answer()
+    derived = ask(con, identity("age", "sex") + identity("sex"), 0.0001).answer()
+    assert "sources" in derived.info
+    zeros = StructuralZeros(("age", "sex"), ((0, "f"), (1, "m")), "a rule of the tests")
+    whole = derived.nonnegative(zeros).rounded()
+    cells = whole.table("age", "sex")["count"].to_numpy().reshape(16, 2)
+    assert (cells >= 0).all() and (cells == cells.round()).all()
+    assert cells[0, 0] == 0 == cells[1, 1]
+    assert (cells.sum(axis=0) == whole.table("sex")["count"].to_numpy()).all()
+    assert whole.biased and len(whole.notes) >= 3
 
 
 def test_blocks_and_choices_are_no_sources(survey: Survey) -> None:

@@ -189,6 +189,16 @@ class EarlierPlan:
         _, triangle = np.linalg.qr(weighted @ basis)
         return np.asarray(np.linalg.solve(triangle.T, basis.T).T)
 
+    @cached_property
+    def precision(self) -> Floats:
+        """sum M^T M / variance over all steps."""
+        return np.asarray(
+            sum(
+                matrix.T @ matrix / variance
+                for matrix, variance in zip(self.matrices, self.variances, strict=True)
+            )
+        )
+
     def predict(self, product: Product, variances: Floats) -> Floats:
         """The variance of every query of a product."""
         total = np.zeros(1)
