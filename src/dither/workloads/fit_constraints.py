@@ -16,9 +16,10 @@ docs/proofs/workloads.md#constraints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +140,20 @@ class StructuralZeros:
                 "structural zeros need a provenance of at least three words, such as 'by law no "
                 "voter is below 18'. Cells that are empty in the protected table are no public fact"
             )
+
+    @classmethod
+    def of_hierarchy(
+        cls, parent: str, child: str, parents: Mapping[Any, Any], provenance: str
+    ) -> StructuralZeros:
+        """A geography: every value of the child column lies in one value of the parent column.
+
+        All other pairs hold no rows; with them left out, children add up to their parents.
+        """
+        wholes = dict.fromkeys(parents.values())
+        pairs = [
+            (whole, member) for member, own in parents.items() for whole in wholes if whole != own
+        ]
+        return cls((parent, child), tuple(pairs), provenance)
 
 
 def make_nonnegative(
