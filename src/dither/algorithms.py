@@ -56,13 +56,14 @@ class AlgorithmDoor:
         epsilon: Number | None = None,
         rho: Number | None = None,
         confidence: Number = 0.95,
+        progress: bool = False,
     ) -> AskedWorkload:
         """Many counting queries over one table, answered together for one price.
 
         `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
         `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
         strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
-        spent before that.
+        spent before that. `progress=True` shows on a terminal what is under way.
         """
         from dither.answer.intervals import read_level
         from dither.workloads.asked_workload import AskedWorkload
@@ -74,7 +75,9 @@ class AlgorithmDoor:
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
         bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
-        return AskedWorkload(bound, price, self._pot, level, self._curator, view, self._info)
+        return AskedWorkload(
+            bound, price, self._pot, level, self._curator, view, self._info, progress
+        )
 
     def cube(self, dims: Sequence[str], *, up_to: int = 3, table: str, **how: Any) -> AskedWorkload:
         """All tables of at most `up_to` of these columns, which add up to each other.

@@ -51,6 +51,7 @@ def workload(
         epsilon=epsilon,
         rho=rho,
         confidence=confidence,
+        progress=True,
     )
     if not ask:
         preview = asked.preview()

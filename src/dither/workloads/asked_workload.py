@@ -22,6 +22,7 @@ from dither.workloads.bind import BoundWorkload
 from dither.workloads.choose_plan import WorkloadOffer, choose_plan
 from dither.workloads.earlier import EarlierAnswer, find_earlier_answer
 from dither.workloads.preview import WorkloadPreview, make_preview
+from dither.workloads.progress import show_step
 from dither.workloads.result import WorkloadResult, fit_release
 
 
@@ -36,11 +37,14 @@ class AskedWorkload:
     _curator: CuratorAccess
     _view: LedgerView
     _describe: Callable[[Release, Recipe], dict[str, Any]]
+    progress: bool = False
+    """Whether a terminal shows what is under way."""
 
     @cached_property
     def offer(self) -> WorkloadOffer:
         """What will be measured; the same for every database."""
-        return choose_plan(self.bound, self.price, self.pot, self._curator.kernel, self._view)
+        with show_step("choosing a strategy", self.progress):
+            return choose_plan(self.bound, self.price, self.pot, self._curator.kernel, self._view)
 
     @cached_property
     def earlier(self) -> EarlierAnswer | None:
@@ -119,10 +123,12 @@ class AskedWorkload:
             "noise": offer.noise,
             "scale": offer.scale,
         }
+        with show_step("fitting all tables", self.progress):
+            fitted = fit_release(offer, release)
         return WorkloadResult(
             info,
             offer,
-            fit_release(offer, release),
+            fitted,
             release,
             self.level,
             _certify=self._curator.certify,

@@ -25,6 +25,7 @@ from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
 from dither.privacy.noise import SystemSource
 from dither.rules import PrivacyRule
 
+__all__ = ["MOST_EPOCHS", "MOST_NUMBER", "OnlineLease", "ThresholdEpoch"]
 MOST_EPOCHS = 10_000
 MOST_NUMBER = 1 << 60
 

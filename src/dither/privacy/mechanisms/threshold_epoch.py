@@ -59,13 +59,13 @@ class ThresholdEpoch:
         """Half of the price for the comparisons, half for the answer of the hit."""
         compared = epsilon / 2
         first = compared * _THRESHOLD_PARTS
-        scales = [
-            sensitivity / first,
-            2 * sensitivity / (compared - first),
-            sensitivity / (epsilon - compared),
-        ]
-        rounded = [max(SMALLEST, round_up(scale)) for scale in scales]
-        return cls(*rounded, sensitivity, *adjacency)
+        return cls(
+            max(SMALLEST, round_up(sensitivity / first)),
+            max(SMALLEST, round_up(2 * sensitivity / (compared - first))),
+            max(SMALLEST, round_up(sensitivity / (epsilon - compared))),
+            sensitivity,
+            *adjacency,
+        )
 
     def loss(self) -> Pure:
         """What one epoch costs, however many comparisons it makes."""
