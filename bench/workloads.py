@@ -5,8 +5,8 @@
 Targets are those of the design: certified gaps of 1.002 after rounding up to 1,024 cells, 1.012
 (ranges) and 1.03 (prefixes) of the singular value bound at 4,096, marginals within 1.0001, Laplace
 strategies no worse than HDMM's own code (root mean squared errors at epsilon 1, recorded 2026-11),
-and CPU seconds of planning. DPBench's data sets are read from a folder where one is named. Run it
-with OPENBLAS_NUM_THREADS=1: CPU seconds are those of one thread.
+and CPU seconds of planning. DPBench's data sets (`dpbench.py`) are read from a folder where one is
+named. Run it with OPENBLAS_NUM_THREADS=1: CPU seconds are those of one thread.
 """
 
 from __future__ import annotations
@@ -14,17 +14,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from fractions import Fraction
-from math import ceil, exp, log
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from common import line, report
+from dpbench import list_dpbench
 
-from dither.privacy import noise
-from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
-from dither.workloads.adaptive_histogram import TREE_SHARE, read_blocks
 from dither.workloads.certificates import check_certificate, make_certificate
 from dither.workloads.kronecker import bound_products, plan_kronecker
 from dither.workloads.language import CountingWorkload, LineKind, marginals, ranges
@@ -32,7 +26,6 @@ from dither.workloads.line_strategies import choose_line, find_svd_bound
 from dither.workloads.lines import count_queries
 from dither.workloads.measurement import MeasurementPlan, split_variance
 from dither.workloads.residuals import make_domain, plan_direct, plan_residuals
-from dither.workloads.trees import BRANCHINGS, weigh_levels
 
 ADULT = {
     "age": 85,
@@ -53,9 +46,6 @@ ADULT = {
 """Sizes of the public discretised Adult domain: 14 columns, money and weight in 100 bins."""
 HDMM = {("ranges", 256): 8.07, ("prefixes", 256): 7.39, ("ranges", 1024): 11.10}
 HDMM[("prefixes", 1024)] = 9.66
-DPBENCH_SCALES = (10**3, 10**4, 10**5)
-DPBENCH_CELLS = 4096
-DPBENCH_EPSILON = 0.1
 
 
 def measure_cpu(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -145,85 +135,12 @@ def measure_two_dimensions(size: int) -> dict[str, object]:
     return line(f"2-D ranges {size} x {size}, error / SVD bound", error, bound, 1.05, unit="")
 
 
-def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
-    """All ranges over 4,096 cells of public data at epsilon 0.1: blocks against the best H_b."""
-    if folder is None or not Path(folder).is_dir():
-        why = "no folder of data sets was named" if folder is None else f"{folder} is no folder"
-        return [
-            {
-                "name": f"blocks by deviation against H_b at scale {scale:,}: {why}",
-                "ours_s": None,
-                "base_s": None,
-                "ratio": None,
-                "target": 0.8,
-                "ok": None,
-            }
-            for scale in DPBENCH_SCALES
-        ]
-    shapes = [np.load(file).ravel() for file in sorted(Path(folder).glob("*.npy"))]
-    lines_of_cells = [shape for shape in shapes if shape.size == DPBENCH_CELLS]
-    tree = find_tree_error()
-    return [measure_blocks(lines_of_cells, scale, runs, tree) for scale in DPBENCH_SCALES]
-
-
-def find_tree_error() -> float:
-    """The root mean squared error of a range by the best level-weighted tree, on any data."""
-    errors = [
-        weigh_levels({"ranges": 1.0}, DPBENCH_CELLS, branching, "laplace").error
-        for branching in BRANCHINGS
-        if branching ** round(log(DPBENCH_CELLS, branching)) == DPBENCH_CELLS
-    ]
-    variance = 2 / DPBENCH_EPSILON**2
-    return float((variance * min(errors) / count_queries("ranges", DPBENCH_CELLS)) ** 0.5)
-
-
-def measure_blocks(
-    shapes: list[Any], scale: int, runs: int, tree_error: float
-) -> dict[str, object]:
-    """The geometric mean over data sets and runs, with two standard errors of its logarithm."""
-    threshold = ceil(1 / (0.75 * DPBENCH_EPSILON))
-    mechanism = AdaptiveBlocks.for_epsilon(
-        Fraction(1, 10), TREE_SHARE, 1, (DPBENCH_CELLS,), "deviation", threshold
-    )
-    logs = []
-    for shape in shapes:
-        for _ in range(runs):
-            counts = draw_rows(shape, scale)
-            blocks, sums = read_blocks(tuple(mechanism.release(counts)), (DPBENCH_CELLS,))
-            cells = np.repeat(
-                [number / block.cell_count for number, block in zip(sums, blocks, strict=True)],
-                [block.cell_count for block in blocks],
-            )
-            logs.append(log(find_range_error(cells - counts)))
-    spread = 2 * float(np.std(logs)) / len(logs) ** 0.5
-    name = (
-        f"blocks by deviation against H_b, {len(shapes)} data sets x {runs} runs, scale {scale:,}, "
-        f"+- {spread:.0%}"
-    )
-    return line(name, exp(float(np.mean(logs))), tree_error, 0.8, unit="")
-
-
-def draw_rows(shape: Any, rows: int) -> Any:
-    """Counts of rows that are drawn in proportion to a data set, which is how DPBench scales it."""
-    ends = np.cumsum(shape / shape.sum())
-    shares = noise.uniform_below(1 << 52, (rows,)) / (1 << 52)
-    positions = np.minimum(np.searchsorted(ends, shares, side="right"), len(ends) - 1)
-    return np.bincount(positions, minlength=len(ends))
-
-
-def find_range_error(errors: Any) -> float:
-    """The root mean squared error over all ranges, from the errors of cells."""
-    ends = np.concatenate([[0.0], np.cumsum(errors)])
-    pairs = len(ends) * (len(ends) - 1) / 2
-    return float(((len(ends) * (ends @ ends) - ends.sum() ** 2) / pairs) ** 0.5)
-
-
 def read_options() -> argparse.Namespace:
     """The options of every benchmark, and the folder of DPBench's data sets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
-    parser.add_argument("--dpbench", help="folder of DPBench's 1-D data sets")
+    parser.add_argument("--dpbench", help="folder of DPBench's data sets")
     return parser.parse_args()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.canonical import Number
-from dither.errors import BudgetError
+from dither.errors import BudgetError, ParameterError
 from dither.plan.algebra import Query
 from dither.privacy.kernel.kernel import Priced, Release, Values
 from dither.privacy.kernel.request import Price
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
     from dither.workloads.adaptive_histogram import AskedHistogram
+    from dither.workloads.adaptive_ranges import AskedRanges
     from dither.workloads.asked_workload import AskedWorkload
     from dither.workloads.language import CountingWorkload
+    from dither.workloads.online import OnlineCounts
 
 
 class AlgorithmDoor:
@@ -54,13 +56,14 @@ class AlgorithmDoor:
         epsilon: Number | None = None,
         rho: Number | None = None,
         confidence: Number = 0.95,
+        progress: bool = False,
     ) -> AskedWorkload:
         """Many counting queries over one table, answered together for one price.
 
         `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
         `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
         strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
-        spent before that.
+        spent before that. `progress=True` shows on a terminal what is under way.
         """
         from dither.answer.intervals import read_level
         from dither.workloads.asked_workload import AskedWorkload
@@ -72,7 +75,9 @@ class AlgorithmDoor:
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
         bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
-        return AskedWorkload(bound, price, self._pot, level, self._curator, view, self._info)
+        return AskedWorkload(
+            bound, price, self._pot, level, self._curator, view, self._info, progress
+        )
 
     def cube(self, dims: Sequence[str], *, up_to: int = 3, table: str, **how: Any) -> AskedWorkload:
         """All tables of at most `up_to` of these columns, which add up to each other.
@@ -120,6 +125,73 @@ class AlgorithmDoor:
             view,
             self._info,
         )
+
+    def adaptive_ranges(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        confidence: Number = 0.95,
+    ) -> AskedRanges:
+        """Counts for ranges over one or two columns, by what is best for the data.
+
+        A small part of the price looks at the data and chooses between blocks that follow it and
+        fixed strategies; the rest measures. `.preview()` says what it costs and errs by at most
+        where the data is rough; `.answer()` asks.
+        """
+        from dither.workloads.adaptive_ranges import AskedRanges, check_axes
+        from dither.workloads.language import ranges
+
+        if not by:
+            raise ParameterError("ranges that follow the data are over one or two columns")
+        workload = ranges(by[0])
+        for column in by[1:]:
+            workload = workload * ranges(column)
+        fixed = self.workload(
+            workload, table=table, where=where, epsilon=epsilon, confidence=confidence
+        )
+        check_axes(fixed.bound)
+        exact_epsilon = read_epsilon(epsilon)
+        assert exact_epsilon is not None
+        return AskedRanges(
+            fixed, exact_epsilon, fixed.confidence, self._curator, self._view(), self._info
+        )
+
+    def online(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        updates: int = 20,
+        within: int | None = None,
+        confidence: Number = 0.95,
+    ) -> OnlineCounts:
+        """Counts one after the other: `with con.online(["age", "sex"], ...) as online:` and
+        `online.count(age=(18, 64), sex="f")`.
+
+        The whole price is charged now. A count is answered from a model while that fits the data
+        up to `within` rows; at most `updates` counts that do not are measured. After that answers
+        are marked unchecked.
+        """
+        from dither.answer.intervals import read_level
+        from dither.workloads.bind import bind_workload
+        from dither.workloads.language import identity
+        from dither.workloads.online import TOTAL_SHARE, OnlineCounts, read_updates, read_within
+
+        self._refuse_closed_pot()
+        level = read_level(confidence)
+        epochs = read_updates(updates)
+        allowed = read_within(within)
+        analyses = self._kernel.version.analyses
+        bound = bind_workload(identity(*by), table, where, "COUNT(*)", self.bind, analyses)
+        cells = bound.make_cells(bound.columns)
+        price = Price(read_epsilon(epsilon))
+        lease = self._curator.open_online_lease(price, cells, TOTAL_SHARE, epochs, self._pot)
+        return OnlineCounts(bound, lease, allowed, level)
 
     def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
         """Charge a budget now, and spend it in steps that are chosen and priced as they come.

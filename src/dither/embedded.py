@@ -8,10 +8,12 @@ from __future__ import annotations
 import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.curator_access import AskedThrough
+from dither.answer.earlier_releases import list_earlier_releases
 from dither.answer.history import History, read_history
 from dither.answer.question_log import read_questions, record_question
 from dither.catalog import Catalog
@@ -19,6 +21,7 @@ from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
 from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
 from dither.errors import ParameterError, RefusedError
+from dither.plan.algebra import Cells, Plan
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
@@ -27,6 +30,7 @@ from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
 from dither.publish.certificate import EMBEDDED, CertificateMode, write_body
+from dither.publish.derived import write_derived_body
 from dither.publish.library import LIBRARY, NO_TOTAL
 from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
@@ -35,7 +39,7 @@ from dither.rules import PrivacyRule
 from dither.state import State
 
 if TYPE_CHECKING:
-    from dither.answer.leased import OpenFixedLease, OpenLease
+    from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
     from dither.steward.rehearsal import Rehearsals
 
 
@@ -121,6 +125,10 @@ class EmbeddedCurator:
             record_question(self._state.root, release.release_id, priced.request.pot, sql)
         return release
 
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """Releases over the rows of a plan, from which a question may be answered for free."""
+        return list_earlier_releases(self.kernel, self.reports, view, plan)
+
     def rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""
         if self._rehearsals is None:
@@ -147,6 +155,14 @@ class EmbeddedCurator:
 
         state_plan(self.kernel, self.kernel.price(first).loss * steps, first.pot)
 
+    def open_online_lease(
+        self, price: Price, cells: Cells, total_share: Fraction, epochs: int, pot: str
+    ) -> OpenOnlineLease:
+        """Charge a pot for comparisons, whose estimates this process chooses as they come."""
+        from dither.answer.leased import OpenOnlineLease
+
+        return OpenOnlineLease(self.kernel, price, cells, total_share, epochs, pot)
+
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """None: the caller runs the algorithm, which takes its steps from a lease here."""
         return None
@@ -167,6 +183,16 @@ class EmbeddedCurator:
         limits = tuple(limit for atom in recipe.atoms for limit in atom.limits)
         remarks = AnswerRemarks(recipe.sql, limits, steps, commitment)
         return self.sign_release(release, remarks, EMBEDDED)
+
+    def certify_earlier(
+        self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """What was promised for the releases that an answer was computed from, signed."""
+        release = sources[0]
+        signed = self.certify(release, recipe, steps, commitment)
+        pot = self.reports.path(release.priced.request.pot)[0]
+        body = write_derived_body(signed["body"], sources, pot, recipe.plan_hash)
+        return sign(body, ensure_signing_key(self._state))
 
     def sign_release(
         self, release: Release, remarks: AnswerRemarks, mode: CertificateMode

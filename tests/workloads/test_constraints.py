@@ -162,3 +162,19 @@ def test_too_many_cells_for_nonnegative_numbers_are_refused(survey: Survey) -> N
     result = con.workload(wide, table="survey", rho=10).rehearse()
     with pytest.raises(RefusedError, match="25,600,000 cells"):
         make_nonnegative(result)
+
+
+def test_children_of_a_geography_add_up_to_their_parents(survey: Survey) -> None:
+    """Two areas in each of two halves; the other pairs stay empty."""
+    halves = {"north": "f", "east": "f", "south": "m"}
+    zeros = StructuralZeros.of_hierarchy("sex", "area", halves, "a map of the tests")
+    assert zeros.keys == (("m", "north"), ("m", "east"), ("f", "south"))
+    where = "(sex = 'f' AND area <> 'south') OR (sex = 'm' AND area = 'south')"
+    workload = cube(["sex", "area", "age"], 3)
+    asked = survey.connect("zcdp").workload(workload, table="survey", where=where, rho=0.01)
+    whole = asked.answer().nonnegative(zeros).rounded()
+    pairs = whole.table("sex", "area").to_pylist()
+    for row in whole.table("sex").to_pylist():
+        own = {pair["area"]: pair["count"] for pair in pairs if pair["sex"] == row["sex"]}
+        assert sum(own.values()) == row["count"]
+        assert all(own[area] == 0 for area, half in halves.items() if half != row["sex"])

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dither.answer.history import History
 from dither.catalog import Catalog
+from dither.plan.algebra import Cells, Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import Version
@@ -21,7 +23,7 @@ from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
 
 if TYPE_CHECKING:
-    from dither.answer.leased import OpenFixedLease, OpenLease
+    from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 
 
 class Pricer(Protocol):
@@ -72,6 +74,9 @@ class CuratorAccess(Protocol):
         `sql` is the text of the question, kept beside the ledger as a remark.
         """
 
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """Releases over the rows of a plan that every pot on the path of a view paid for."""
+
     def rehearse(self, request: Request) -> Release:
         """Answer a request on invented rows."""
 
@@ -80,6 +85,11 @@ class CuratorAccess(Protocol):
 
     def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
         """Charge a pot for steps of one loss, in this process; refused to remote askers."""
+
+    def open_online_lease(
+        self, price: Price, cells: Cells, total_share: Fraction, epochs: int, pot: str
+    ) -> OpenOnlineLease:
+        """Charge a pot for online answers, in this process; refused to remote askers."""
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """Run a named algorithm where the data is, as one job: the text of what it made.
@@ -97,6 +107,11 @@ class CuratorAccess(Protocol):
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """The signed certificate of a release."""
+
+    def certify_earlier(
+        self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """The signed certificate of an answer that was computed from these releases alone."""
 
     def name_commands(self, message: str) -> str:
         """A message with the commands that it names, as the reader can type them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, log
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -17,11 +18,13 @@ from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.explain import ExplainedStep, explain_step
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
-from dither.plan.algebra import Keys, Query
+from dither.plan.algebra import Cells, Keys, Linear, Query
+from dither.plan.operators import LinearOperator
 from dither.privacy.kernel.budget_lease import BudgetLease
 from dither.privacy.kernel.families import FAMILIES, Measure, choose_family
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
+from dither.privacy.kernel.online_lease import OnlineLease, ThresholdEpoch
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.records import public_id
 
@@ -179,6 +182,58 @@ class OpenFixedLease(LeaseDoor):
     def _request(self, query: Query) -> Request:
         (step,) = self._first.steps
         return Request((Step(query, step.family, Fraction(1)),), self._first.price, self._first.pot)
+
+
+class OpenOnlineLease(LeaseDoor):
+    """Comparisons of estimates with sums of cells, and the noisy sums of those that do not fit."""
+
+    _lease: OnlineLease
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        price: Price,
+        cells: Cells,
+        total_share: Fraction,
+        epochs: int,
+        pot: str,
+    ) -> None:
+        """Charge the pot for the total and all epochs."""
+        self._pot = pot
+        self._cells = cells
+        self._total_price = Price(price.value * total_share)
+        epoch_price = price.value * (1 - total_share) / epochs
+        self._lease = OnlineLease(kernel, price, cells, epoch_price, pot)
+
+    @property
+    def epoch(self) -> ThresholdEpoch:
+        """The noises of every epoch."""
+        return self._lease.epoch
+
+    @property
+    def updates_left(self) -> int:
+        """How many sums can still be measured."""
+        return self._lease.epochs_left
+
+    def set_threshold(self, threshold: int) -> None:
+        """The public threshold of all epochs that open from now on."""
+        self._lease.set_threshold(threshold)
+
+    def measure_total(self) -> tuple[int, ...]:
+        """The noisy sum of all cells."""
+        total = Cells(self._cells.plan, (), self._cells.columns)
+        step = Step(total, "laplace", Fraction(1))
+        (values,) = self._lease.release(Request((step,), self._total_price, self._pot))
+        return values
+
+    def compare(self, operator: LinearOperator, estimate: int) -> tuple[int, ...]:
+        """() where an estimate of one sum fits, else the noisy sum."""
+        step = Step(Linear(self._cells, operator), "linear_laplace", Fraction(1))
+        return self._lease.compare(Request((step,), self._total_price, self._pot), estimate)
+
+    def find_value_half_width(self, level: float) -> float:
+        """Half the width of the interval of a measured sum."""
+        return ceil(float(self.epoch.value_scale) * log(1 / (1 - level)))
 
 
 def write_request(

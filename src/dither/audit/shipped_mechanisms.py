@@ -24,6 +24,7 @@ from dither.plan.operator_norms import largest_norms
 from dither.plan.operators import HaarWavelet, LinearOperator
 from dither.privacy.losses import Adjacency, Loss
 from dither.privacy.mechanisms.rounded_gaussian import SampledRoundedGaussian
+from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
 from dither.privacy.noise import SystemSource, Words
 
 ONE = Sensitivity.of(largest=1)
@@ -106,6 +107,23 @@ def _run_products(operator: LinearOperator, mechanism: Any) -> Callable[..., Any
     return run
 
 
+def _run_epoch(epoch: ThresholdEpoch) -> Callable[[Any], Any]:
+    """Make a function that compares sums with the estimate 0 up to the first hit, as a lease does.
+
+    It gives the position of the hit and its noisy answer; the number of sums and 0 without one.
+    """
+
+    def run(sums: list[int]) -> list[int]:
+        source = SystemSource()
+        noisy_threshold = epoch.draw_threshold(1, source)
+        for position, exact in enumerate(sums):
+            if epoch.is_hit(abs(exact), noisy_threshold, source):
+                return [position, epoch.answer_hit(exact, source)]
+        return [len(sums), 0]
+
+    return run
+
+
 def _run_once(mechanism: Any) -> Callable[[Any], Any]:
     return lambda data: mechanism.release(data)
 
@@ -176,6 +194,8 @@ def list_central() -> list[Subject]:
     tree = m.TreeCounter.for_epsilon(1, steps=4)
     svt = m.SparseVector.for_epsilon(1, hits=2)
     values = m.SparseVector.for_epsilon(1, hits=1, values=True)
+    epoch = ThresholdEpoch.for_epsilon(Fraction(1), 1)
+    graph = m.GraphCount.for_epsilon(1, "edges", cap=2)
     answer = m.RandomisedResponse(Fraction(1), categories=4)
     tuned = m.PrivateSelection(Fraction(1), Fraction(1, 4))
     moments = m.ClippedMoments.for_epsilon(1, low=0, high=10)
@@ -329,6 +349,17 @@ def list_central() -> list[Subject]:
             _run_once(values),
             ([0, 0, 1], [1, 1, 0]),
             values.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "ThresholdEpoch", _run_epoch(epoch), ([0, 0, 2], [1, 1, 1]), epoch.loss(), 0.0, False
+        ),
+        Subject(
+            "GraphCount",
+            _run_once(graph),
+            ([(1, 2), (3, 4)], [(1, 2), (3, 4), *((0, node) for node in range(1, 5))]),
+            graph.loss(),
             0.0,
             False,
         ),

@@ -33,6 +33,10 @@ _COMMANDS = {
         "dither sql clinic.yaml 'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward' --epsilon "
         "0.5",
     ),
+    "workload": (
+        "workload",
+        "dither workload clinic.yaml patients 'ranges(age) * identity(sex)' --epsilon 0.5",
+    ),
     "synth": ("synth", "dither synth clinic.yaml patients visits --epsilon 1 --to shared"),
     "reissue": (
         "ask",

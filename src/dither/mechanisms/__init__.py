@@ -14,6 +14,7 @@ from dither.mechanisms.calibrations import (
 )
 from dither.mechanisms.clipped_moments import ClippedMoments
 from dither.mechanisms.exponential import ExponentialMechanism
+from dither.mechanisms.graph_count import GraphCount
 from dither.mechanisms.grid import QuantileGrid
 from dither.mechanisms.histogram import bounded_histogram, histogram_sensitivity
 from dither.mechanisms.noisy_max import ReportNoisyMax
@@ -36,6 +37,7 @@ from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
+from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
 
 __all__ = [
     "AdaptiveBlocks",
@@ -44,6 +46,7 @@ __all__ = [
     "FlippedQuantile",
     "FlippedScoreSelection",
     "GaussianKeys",
+    "GraphCount",
     "IntegerBox",
     "IntegerGaussian",
     "IntegerLaplace",
@@ -59,6 +62,7 @@ __all__ = [
     "ScoreSelection",
     "SparseVector",
     "Staircase",
+    "ThresholdEpoch",
     "ThresholdKeys",
     "TopK",
     "TreeCounter",

@@ -25,7 +25,7 @@ from dither.plan.algebra import Scan, nodes_of, plan_hash
 from dither.plan.algebra import to_json as plan_json
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.release import Release
-from dither.privacy.ledger import Incident, Pot
+from dither.privacy.ledger import Charge, Incident, Pot
 from dither.privacy.ledger.pots import charge_of
 from dither.publish.budget import LabelledGuarantee
 from dither.version import LOSS_VERSION, __version__
@@ -108,7 +108,7 @@ def write_body(
             ],
             "over_all_windows": "" if over_windows is None else _state_over_windows(over_windows),
         },
-        "mechanisms": [_describe_mechanism(calibrated) for calibrated in priced.steps],
+        "mechanisms": describe_steps(release),
         "bounds": _list_bounds(catalog, list_used_columns(release)),
         "limits": sorted({*filter(_is_stated, limits), *_list_table_limits(catalog, release)}),
         "price": {
@@ -172,18 +172,9 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
 
     It has the rule's own parameters, and (epsilon, delta).
     """
-    rule = pot.rule
     taken = release.charges.get(pot.name)
     priced = release.priced
-    amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
-    native = {rule.measure: format_exact(amount), "delta": format_exact(delta)}
-    native |= {"alpha": format_exact(rule.alpha)} if rule.name == "rdp" else {}
-    if rule.name in ("pure", "approx"):
-        epsilon = amount
-        total = delta
-    else:
-        epsilon, total = rule.guarantee(amount)
-        total = total - rule.delta_selection + delta
+    epsilon, total, native = state_charge(pot, taken or charge_of(pot, priced.loss))
     unit = priced.version.catalog.unit.label
     neighbours = priced.version.catalog.neighbours
     stated = (
@@ -191,12 +182,24 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
         f"for one {unit} ({neighbours})"
     )
     return {
-        "variant": VARIANTS[rule.name],
+        "variant": VARIANTS[pot.rule.name],
         "native": native,
         "epsilon": format_exact(epsilon),
         "delta": format_exact(total),
         "stated": stated,
     }
+
+
+def state_charge(pot: Pot, taken: Charge) -> tuple[Fraction, Fraction, dict[str, str]]:
+    """Epsilon and delta that a charge stands for by a pot's rule, and the rule's own parameters."""
+    rule = pot.rule
+    amount, delta = taken
+    native = {rule.measure: format_exact(amount), "delta": format_exact(delta)}
+    native |= {"alpha": format_exact(rule.alpha)} if rule.name == "rdp" else {}
+    if rule.name in ("pure", "approx"):
+        return amount, delta, native
+    epsilon, total = rule.guarantee(amount)
+    return epsilon, total - rule.delta_selection + delta, native
 
 
 def format_rounded_up(value: Fraction) -> str:
@@ -234,6 +237,11 @@ def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
             "recipient": pot.recipient,
         },
     }
+
+
+def describe_steps(release: Release) -> list[dict[str, Any]]:
+    """Describe the mechanism of every step of a release."""
+    return [_describe_mechanism(calibrated) for calibrated in release.priced.steps]
 
 
 def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:

@@ -11,16 +11,18 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from pydantic import ValidationError
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
-from dither.answer.leased import OpenFixedLease, OpenLease
+from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 from dither.canonical import digest
 from dither.catalog import Catalog
 from dither.errors import ParameterError
+from dither.plan.algebra import Cells, Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
 from dither.privacy.kernel.release import Version
@@ -138,6 +140,16 @@ class RemoteCurator:
         answer = self._transport.call(call, messages.ReleasedAnswer)
         return documents.read_release(answer, priced)
 
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """None: what earlier releases measured is not sent; the curator answers repeats alone."""
+        return ()
+
+    def certify_earlier(
+        self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """Refused: no answer is computed from earlier releases here."""
+        raise ParameterError("a served dataset answers from no earlier releases: ask with answer()")
+
     def rehearse(self, request: Request) -> Release:
         """The request on rows that the curator invents from the catalog."""
         call = messages.RehearseRequest(request=documents.write_request(request))
@@ -151,6 +163,12 @@ class RemoteCurator:
 
     def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
         """Refuse: the steps of a lease are not sent one by one."""
+        raise _refuse_lease()
+
+    def open_online_lease(
+        self, price: Price, cells: Cells, total_share: Fraction, epochs: int, pot: str
+    ) -> OpenOnlineLease:
+        """Refused: comparisons over a wire would show when each of them was made."""
         raise _refuse_lease()
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:

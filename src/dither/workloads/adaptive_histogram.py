@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dither.answer.curator_access import CuratorAccess
+from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.answer.intervals import read_level
 from dither.answer.quote import quote_charge
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, find_error_law
-from dither.plan.algebra import BlockCounts
+from dither.plan.algebra import BlockCounts, Cells
 from dither.plan.blocks import SCORES, CellBlock, find_whole_block, split_block
+from dither.plan.linear import move_of_cells
 from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request, Step
@@ -69,14 +70,12 @@ class AskedHistogram:
 
     @cached_property
     def priced(self) -> Priced:
-        """The request, priced; the same for every database.
-
-        The threshold is the noise scale of one more count: a block is split only above it.
-        """
+        """The request, priced; the same for every database."""
         if self.price.epsilon is None:
             raise ParameterError("an adaptive histogram is priced in epsilon: ask with epsilon=")
-        threshold = ceil(1 / ((1 - self.tree_share) * self.price.epsilon))
         cells = self.bound.make_cells(self.bound.columns)
+        epsilon = (1 - self.tree_share) * self.price.epsilon
+        threshold = find_threshold(self._curator.kernel, cells, epsilon)
         query = BlockCounts(cells, self.score, threshold, self.tree_share)
         request = Request((Step(query, "adaptive_blocks", Fraction(1)),), self.price, self.pot)
         return self._curator.kernel.price_at(request, self._view)
@@ -134,7 +133,7 @@ class AdaptiveHistogram:
     info: dict[str, Any]
     bound: BoundWorkload = field(repr=False)
     blocks: tuple[CellBlock, ...] = field(repr=False)
-    counts: tuple[int, ...] = field(repr=False)
+    counts: tuple[float, ...] = field(repr=False)
     half_width: float = 0.0
     biased: bool = True
     notes: tuple[str, ...] = (
@@ -146,6 +145,11 @@ class AdaptiveHistogram:
         """How many values each column has."""
         return tuple(self.bound.sizes[column] for column in self.bound.columns)
 
+    @property
+    def half_widths(self) -> Floats:
+        """Half the width of the interval of every block's count."""
+        return np.full(len(self.counts), self.half_width)
+
     def to_arrow(self) -> pa.Table:
         """One row for each block: its first and last value of every column, count and interval."""
         table: dict[str, Any] = {}
@@ -156,8 +160,8 @@ class AdaptiveHistogram:
         counts = np.array(self.counts, float)
         name = self.bound.value_name
         table[name] = counts
-        table[f"{name}_low"] = counts - self.half_width
-        table[f"{name}_high"] = counts + self.half_width
+        table[f"{name}_low"] = counts - self.half_widths
+        table[f"{name}_high"] = counts + self.half_widths
         return pa.table({key: _to_column(values) for key, values in table.items()})
 
     def to_dict(self) -> dict[str, list[Any]]:
@@ -195,6 +199,13 @@ class AdaptiveHistogram:
         if labels.index(first) > labels.index(last):
             raise ParameterError(f"the range of {column} ends before it begins")
         return slice(labels.index(first), labels.index(last) + 1)
+
+
+def find_threshold(kernel: Pricer, cells: Cells, epsilon: Fraction) -> int:
+    """The noise scale of one more count at the epsilon of the counts: a block is split only where
+    its score is above it. One unit moves all counts by V, and the scale is V / epsilon."""
+    rows = kernel.version.analyses.analyse_rows(cells.plan)
+    return ceil(move_of_cells(cells, rows, kernel.catalog.neighbours).l1 / epsilon)
 
 
 def _to_column(values: Any) -> pa.Array:

@@ -26,7 +26,7 @@ from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_rounding_share
 from dither.workloads.kronecker import bound_products, plan_kronecker
 from dither.workloads.line_strategies import MOST_VALUES
-from dither.workloads.lines import Floats, Noise
+from dither.workloads.lines import Floats, JointNoise, Noise
 from dither.workloads.measurement import MeasurementPlan, scale_operator, split_variance
 from dither.workloads.residuals import make_domain, plan_direct, plan_residuals
 
@@ -45,7 +45,7 @@ class WorkloadOffer:
 
     bound: BoundWorkload
     plan: MeasurementPlan
-    noise: Noise
+    noise: JointNoise
     priced: Priced
     scale: int
     lower_bound: float

@@ -16,9 +16,10 @@ docs/proofs/workloads.md#constraints.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import Sum
 from dither.plan.keys import MAX_CELLS
 from dither.rules import PrivacyRule
+from dither.workloads.earlier import EarlierPlan
 from dither.workloads.kronecker import FittedProduct, KroneckerPlan
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
@@ -139,6 +141,20 @@ class StructuralZeros:
                 "voter is below 18'. Cells that are empty in the protected table are no public fact"
             )
 
+    @classmethod
+    def of_hierarchy(
+        cls, parent: str, child: str, parents: Mapping[Any, Any], provenance: str
+    ) -> StructuralZeros:
+        """A geography: every value of the child column lies in one value of the parent column.
+
+        All other pairs hold no rows; with them left out, children add up to their parents.
+        """
+        wholes = dict.fromkeys(parents.values())
+        pairs = [
+            (whole, member) for member, own in parents.items() for whole in wholes if whole != own
+        ]
+        return cls((parent, child), tuple(pairs), provenance)
+
 
 def make_nonnegative(
     result: WorkloadResult,
@@ -152,7 +168,7 @@ def make_nonnegative(
     allowed: NDArray[np.bool_] = np.ones(estimate.shape, bool)
     notes = ["nonnegative least squares: small counts are biased upwards"]
     if zeros is not None:
-        allowed = _mark_allowed(result, columns, zeros)
+        allowed = _mark_allowed(result, columns, estimate.shape, zeros)
         notes.append(
             f"unprotected: {len(zeros.keys)} structural zeros of {' x '.join(zeros.columns)} "
             f"({zeros.provenance})"
@@ -194,12 +210,12 @@ def expand_cells(result: WorkloadResult) -> tuple[Columns, Floats]:
 
 
 def _mark_allowed(
-    result: WorkloadResult, columns: Columns, zeros: StructuralZeros
+    result: WorkloadResult, columns: Columns, shape: tuple[int, ...], zeros: StructuralZeros
 ) -> NDArray[np.bool_]:
     """Which cells may hold rows."""
     bound = result.offer.bound
-    allowed = np.ones([bound.sizes[column] for column in columns], bool)
-    labels = {column: bound.list_labels(column) for column in zeros.columns if column in columns}
+    allowed = np.ones(shape, bool)
+    labels = {name: bound.list_labels(name) for name in zeros.columns if name in bound.columns}
     for key in zeros.keys:
         if len(key) != len(zeros.columns) or len(labels) != len(zeros.columns):
             raise ParameterError(f"structural zeros of {zeros.columns}: one label for each column")
@@ -253,6 +269,8 @@ def _apply_precision(result: WorkloadResult, columns: Columns, cells: Floats) ->
                 gram = line.matrix.T @ line.matrix
                 cells = np.moveaxis(np.moveaxis(cells, axis, -1) @ gram, -1, axis)
         return cells
+    if isinstance(plan, EarlierPlan):
+        return np.asarray((plan.precision @ cells.ravel()).reshape(cells.shape))
     assert isinstance(plan, ResidualPlan | DirectPlan)
     gradient = np.zeros_like(cells)
     for subset, variance in plan.find_residual_variances(result.offer.variances).items():
@@ -270,6 +288,8 @@ def _bound_precision(result: WorkloadResult, shape: Sequence[int]) -> float:
             1.0 if line.is_identity else float(np.linalg.norm(line.matrix, 2) ** 2)
             for line in plan.lines
         )
+    if isinstance(plan, EarlierPlan):
+        return float(np.linalg.norm(plan.precision, 2))
     assert isinstance(plan, ResidualPlan | DirectPlan)
     cells = prod(shape)
     return max(

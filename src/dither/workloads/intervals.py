@@ -8,7 +8,10 @@ variance is known exactly.
 * Integer Laplace noise is a difference of two rounded exponential numbers: a Laplace number and a
   rounding below 1. A combination of Laplace numbers is symmetric and log-concave, and among all
   such laws of one variance the tail is largest for one with a density that is flat and then falls
-  exponentially to an end (Fradelizi and Guedon 2004): the largest over these is taken.
+  exponentially to an end (Fradelizi and Guedon 2004): the largest over these is taken. Normal
+  numbers may be among them.
+* Integer Gaussian noise is sub-Gaussian, and so is a combination: Chernoff's bound. Beside other
+  noise each of the two sums gets half of the misses.
 
 Proof: docs/proofs/workloads.md#intervals.
 """
@@ -21,36 +24,51 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from dither.workloads.lines import Floats, Noise
+from dither.workloads.lines import Floats, JointNoise
 
 _GRID = 400
 _REFINED = 60
+_DISCRETE_SPREAD = 1.01
+"""Above sigma / deviation of an integer Gaussian number whose variance is at least 1/2."""
 
 
-def find_multiplier(level: float, noise: Noise) -> float:
+def find_multiplier(level: float, noise: JointNoise) -> float:
     """So many standard deviations hold a combination of unrounded noises at this level."""
-    if noise == "gaussian":
-        return float(-ndtri((1 - level) / 2))
-    return _find_log_concave_multiplier(level)
+    match noise:
+        case "gaussian":
+            return float(-ndtri((1 - level) / 2))
+        case "laplace":
+            return _find_log_concave_multiplier(level)
+        case "discrete gaussian":
+            return math.sqrt(2 * math.log(2 / (1 - level)))
+    half = (1 + level) / 2
+    # a s + b t <= sqrt(a^2 + b^2) sqrt(s^2 + t^2): deviations s and t of the two sums
+    return math.hypot(find_multiplier(half, "discrete gaussian"), find_multiplier(half, "laplace"))
 
 
-def find_rounding_share(rows: list[int], variances: Floats, noise: Noise) -> float:
+def find_rounding_share(rows: list[int], variances: Floats, noise: JointNoise) -> float:
     """What roundings can add, in standard deviations of any combination: by Cauchy-Schwarz, the
     root of the sum over all noisy numbers of 1 / variance, times the largest rounding.
 
     Noise so small that its variance is 0 has no such bound: infinity."""
     if not variances.all():
         return math.inf
+    if noise == "discrete gaussian":
+        return 0.0
     largest = 0.5 if noise == "gaussian" else 1.0
     return largest * float(np.sqrt((np.array(rows) / variances).sum()))
 
 
-def find_spread(variances: Floats, noise: Noise) -> float:
+def find_spread(variances: Floats, noise: JointNoise) -> float:
     """At most so many times the deviation of the noise is that of the unrounded noise.
 
     A Laplace number has a variance above that of its integer noise, by less than 1/6.
     """
-    return 1.0 if noise == "gaussian" else math.sqrt(1 + 1 / (6 * float(variances.min())))
+    if noise == "gaussian":
+        return 1.0
+    discrete = 1.0 if noise == "laplace" else _DISCRETE_SPREAD
+    laplace = 1.0 if noise == "discrete gaussian" else 1 + 1 / (6 * float(variances.min()))
+    return max(discrete, math.sqrt(laplace))
 
 
 @lru_cache(maxsize=32)

@@ -35,6 +35,7 @@ from dither.workloads.spectral import (
     SineBasis,
     find_optimum,
     make_dense_operator,
+    make_refined_operator,
     make_spectral_operator,
 )
 from dither.workloads.trees import BRANCHINGS, make_tree_operator, weigh_levels
@@ -194,11 +195,21 @@ def _list_strategies(mixture: Mixture, size: int, noise: Noise) -> Iterator[Line
         return
     kinds: tuple[LineKind, ...] = ("ranges", "prefixes")
     for kind in kinds:
-        if kind in mixture:
+        if kind in mixture and kind == "prefixes" and DENSE_UP_TO < size <= _MATRIX_UP_TO:
+            operator = make_refined_operator(mixture, size, kind)
+            yield LineStrategy(f"refined spectral form ({kind})", operator, size)
+        elif kind in mixture:
             yield _make_spectral(mixture, size, kind)
     if size <= DENSE_UP_TO:
         optimum = find_optimum(mix_grams(mixture, size))
         yield LineStrategy("optimum by fixed point", make_dense_operator(optimum), size)
+
+
+def list_block_strategies(mixture: Mixture, size: int) -> list[LineStrategy]:
+    """Strategies for Laplace noise that are sums of neighbouring cells: each cell, or a tree."""
+    identity = LineStrategy("identity", Identity(size), size)
+    has_sums = bool({"ranges", "prefixes"} & set(mixture)) and size > 1
+    return [identity, _make_best_tree(mixture, size, "laplace")] if has_sums else [identity]
 
 
 def _make_best_tree(mixture: Mixture, size: int, noise: Noise) -> LineStrategy:

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 Mixture = Mapping[LineKind, float]
 """The weight of each kind of query along one column."""
 Noise = Literal["laplace", "gaussian"]
+JointNoise = Literal["laplace", "gaussian", "discrete gaussian", "mixed"]
+"""What an answer may hold: noise of a plan, or of earlier releases, which may be of several."""
 
 
 def count_queries(kind: LineKind, size: int) -> int:

@@ -15,6 +15,7 @@ from dither.privacy.charges.rules import Charge
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_text
 from dither.workloads.choose_plan import WorkloadOffer, read_variances
+from dither.workloads.earlier import EarlierAnswer
 from dither.workloads.intervals import find_multiplier, find_spread
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
@@ -29,6 +30,20 @@ class PreviewedProduct:
     root_mean_squared_error: float
     largest_error: float
     """The standard deviation of its worst query."""
+
+
+@dataclass(frozen=True)
+class PreviewedEarlier:
+    """The error of a workload that is answered from earlier releases, and their names."""
+
+    release_ids: tuple[str, ...]
+    root_mean_squared_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"answered from earlier releases {', '.join(self.release_ids)}: root mean squared "
+            f"error {self.root_mean_squared_error:,.4g}, at no new loss"
+        )
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,8 @@ class WorkloadPreview:
     stored: bool
     confidence: Fraction
     _offer: WorkloadOffer = field(repr=False)
+    earlier: PreviewedEarlier | None = None
+    """What earlier releases give of the whole workload, at no new loss."""
 
     @property
     def gap(self) -> float:
@@ -83,6 +100,8 @@ class WorkloadPreview:
             f"{self.lower_bound:,.4g}"
         )
         yield from self.reasons
+        if self.earlier is not None:
+            yield str(self.earlier)
 
     def __str__(self) -> str:
         return render_text(self)
@@ -103,7 +122,12 @@ def find_interval_factor(offer: WorkloadOffer, confidence: Fraction) -> float:
 
 
 def make_preview(
-    offer: WorkloadOffer, charge: Charge, pot: str, stored: bool, confidence: Fraction
+    offer: WorkloadOffer,
+    charge: Charge,
+    pot: str,
+    stored: bool,
+    confidence: Fraction,
+    earlier: EarlierAnswer | None = None,
 ) -> WorkloadPreview:
     """The preview of an offer."""
     rows = tuple(_preview_product(offer, product) for product in offer.bound.workload.products)
@@ -121,6 +145,9 @@ def make_preview(
         stored,
         confidence,
         offer,
+        None
+        if earlier is None
+        else PreviewedEarlier(earlier.release_ids, unit * (earlier.offer.error / whole) ** 0.5),
     )
 
 

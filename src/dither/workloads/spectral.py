@@ -1,11 +1,13 @@
 """Strategies for Gaussian noise from the spectrum of the Gram matrix of a workload.
 
 The least total squared error of a strategy A with column norms of at most 1 is the least
-tr(G X^-1) over X = A^T A with diag X <= 1. Two strategies come close to it:
+tr(G X^-1) over X = A^T A with diag X <= 1. Three strategies come close to it:
 
 * `make_spectral_operator`: A = G^(1/4) with its columns brought to one norm. Gram matrices of
   ranges and prefixes are diagonal in a sine basis, so that A is a Toeplitz-Hankel matrix with
   weighted columns, written with 4 n integers. Nothing but cosine sums is computed.
+* `make_refined_operator`: the same with Toeplitz and Hankel entries moved along the gradient of the
+  error, which closes most of the gap that prefixes leave.
 * `make_dense_operator`: fixed-point steps v <- diag((V^1/2 G V^1/2)^1/2) to the optimum, for small
   sizes, rounded to an integer matrix.
 
@@ -19,12 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import dct
+from scipy.optimize import minimize
 
 from dither.plan.operators import Dense, ToeplitzHankel
 from dither.workloads.language import LineKind
-from dither.workloads.lines import Floats, Mixture
+from dither.workloads.lines import Floats, Mixture, mix_grams
 
 FIXED_POINT_STEPS = 7
+REFINING_STEPS = 5
 DENSE_UP_TO = 256
 """Columns of an explicit strategy: 256 x 256 entries are the most that one operator lists."""
 _COEFFICIENT = 1 << 18
@@ -93,6 +97,47 @@ def make_spectral_operator(mixture: Mixture, size: int, kind: LineKind) -> Toepl
     basis = SineBasis(kind, size)
     spectrum = np.maximum(basis.find_eigenvalues(mixture), 0)
     toeplitz, hankel = basis.write_kernel(spectrum**0.25)
+    return _round_operator(toeplitz, hankel)
+
+
+def make_refined_operator(mixture: Mixture, size: int, kind: LineKind) -> ToeplitzHankel:
+    """The closed form after a few steps down the gradient of its error, rounded to integers."""
+    basis = SineBasis(kind, size)
+    spectrum = np.maximum(basis.find_eigenvalues(mixture), 0)
+    start = np.concatenate(basis.write_kernel(spectrum**0.25))
+    gram = mix_grams(mixture, size)
+    cells = np.arange(size)
+    apart = np.abs(np.subtract.outer(cells, cells)).ravel()
+    together = np.add.outer(cells, cells).ravel()
+    steps = 1 / np.sqrt(np.concatenate([np.bincount(apart), np.bincount(together)]))
+
+    def find_error(entries: Floats) -> tuple[float, Floats]:
+        """log tr(G X^-1) for columns of norm 1, and its gradient."""
+        both = entries * steps
+        matrix = both[apart].reshape(size, size) + both[size:][together].reshape(size, size)
+        norms = np.sqrt((matrix**2).sum(axis=0))
+        inverse = np.linalg.inv(matrix)
+        covariance = inverse @ inverse.T
+        scaled = gram * np.outer(norms, norms)
+        error = float((scaled * covariance).sum())
+        pull = matrix * (((gram * covariance) @ norms) / norms)
+        by_entry = (2 * (pull - inverse.T @ (scaled @ covariance))).ravel()
+        gradient = np.concatenate([np.bincount(apart, by_entry), np.bincount(together, by_entry)])
+        return float(np.log(error)), gradient * steps / error
+
+    best = minimize(
+        find_error,
+        start / np.abs(start).max() / steps,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": REFINING_STEPS},
+    )
+    entries = best.x * steps
+    return _round_operator(entries[:size], entries[size:])
+
+
+def _round_operator(toeplitz: Floats, hankel: Floats) -> ToeplitzHankel:
+    """Integers in proportion to the entries, and weights that bring columns to one norm."""
     largest = max(np.abs(toeplitz).max(), np.abs(hankel).max())
     whole_toeplitz = np.rint(toeplitz / largest * _COEFFICIENT).astype(np.int64)
     whole_hankel = np.rint(hankel / largest * _COEFFICIENT).astype(np.int64)

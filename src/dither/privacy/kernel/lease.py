@@ -182,6 +182,13 @@ class Lease:
 
         Raises RefusedError where pot, version or loss differ from those that were paid for.
         """
+        priced = self._price_next(request)
+        self._check_step(priced)
+        self._prepare(priced)
+        return priced
+
+    def _price_next(self, request: Request) -> Priced:
+        """Price a request of the pot and version that were paid for."""
         if request.pot != self._pot:
             raise RefusedError(
                 f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=PrivacyRule.LEASE
@@ -192,11 +199,13 @@ class Lease:
             raise RefusedError(
                 "another version was registered since: this lease is over", rule=PrivacyRule.LEASE
             )
-        self._check_step(priced)
+        return priced
+
+    def _prepare(self, priced: Priced) -> None:
+        """Compile the statements of a request, unless its cells are kept."""
         for query in statements(priced):
             if query.hash not in (self._measurer.kept_cells or ()):
                 self._measurer.prepare(query)
-        return priced
 
     def _check_step(self, priced: Priced) -> None:
         """Refuse a step that is not the next one of the plan."""

@@ -121,6 +121,11 @@ class Reports(Readings):
                 return answer is not None
             return payer in rows.payers(transaction, answer[0])
 
+    def payers(self, reservation_seq: int) -> frozenset[str]:
+        """The names of all pots that paid for a release, at once or later."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.payers(transaction, reservation_seq)
+
     def number_of(self, release_id: str) -> int:
         """Find the entry number of a release's reserve.
 

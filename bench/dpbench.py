@@ -1,0 +1,230 @@
+"""DPBench's data sets at epsilon 0.1: blocks that follow the data, and the choice that is paid for.
+
+Called by `workloads.py`. Every line is a geometric mean over data sets and runs, with two standard
+errors of its logarithm. Rows are drawn in proportion to a data set, which is how DPBench scales it.
+The choice (`con.adaptive_ranges`) is measured against the best of its menu *for each data set*: the
+menu is identity, the best level-weighted tree (in a plane: of both columns), and blocks by
+deviation and by count at the whole price. Its constants were fixed on the same data sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil, exp, log, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import line
+
+from dither.privacy import noise
+from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
+from dither.workloads.adaptive_histogram import TREE_SHARE, read_blocks
+from dither.workloads.adaptive_ranges import BLOCK_SHARE, ROUGHNESS, SPLITS, TOTAL_SHARE
+from dither.workloads.line_strategies import list_block_strategies
+from dither.workloads.lines import count_queries
+from dither.workloads.trees import BRANCHINGS, weigh_levels
+
+SCALES = (10**3, 10**4, 10**5)
+PLANE_SCALES = (10**4, 10**5, 10**6)
+CELLS = 4096
+SIDE = 256
+EPSILON = Fraction(1, 10)
+RECTANGLES = 2000
+
+
+def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
+    """Blocks against the best H_b, and the choice against the best of its menu."""
+    if folder is None or not Path(folder).is_dir():
+        why = "no folder of data sets was named" if folder is None else f"{folder} is no folder"
+        return [
+            skip(f"blocks by deviation against H_b at scale {n:,}", 0.8, why) for n in SCALES
+        ] + [
+            skip(f"the choice against the best of its menu, {shape}", 1.3, why)
+            for shape in ("1-D", "2-D")
+        ]
+    shapes = [np.load(file) for file in sorted(Path(folder).glob("*.npy"))]
+    lines_of_cells = [shape.ravel() for shape in shapes if shape.size == CELLS]
+    planes = [shape for shape in shapes if shape.shape == (SIDE, SIDE)]
+    report = []
+    for scale in SCALES:
+        report += measure_line(lines_of_cells, scale, runs)
+    return report + [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
+
+
+def skip(name: str, target: float, why: str) -> dict[str, object]:
+    """A line that was not measured, and why."""
+    empty = dict.fromkeys(("ours_s", "base_s", "ratio", "ok"))
+    return {"name": f"{name}: {why}", **empty, "target": target}
+
+
+def measure_line(shapes: list[Any], scale: int, runs: int) -> list[dict[str, object]]:
+    """Ranges over a line: blocks against H_b, and the choice against its menu."""
+    tree = find_tree_error(CELLS)
+    ways: dict[str, Callable[[Any], float]] = {
+        "choice": lambda counts: find_range_error(choose_on_line(counts) - counts),
+        "deviation": lambda counts: find_range_error(count_in_blocks(counts, "deviation") - counts),
+        "count": lambda counts: find_range_error(count_in_blocks(counts, "count") - counts),
+    }
+    logs = run_ways(ways, shapes, scale, runs)
+    fixed = {"tree": tree, "identity": sqrt(2 * (CELLS + 2) / 3) / float(EPSILON)}
+    name = f"{len(shapes)} data sets x {runs} runs, scale {scale:,}"
+    spread = find_spread(logs["deviation"])
+    blocks = exp(float(logs["deviation"].mean()))
+    return [
+        line(
+            f"blocks by deviation against H_b, {name}, +- {spread:.0%}", blocks, tree, 0.8, unit=""
+        ),
+        compare_choice(f"1-D ranges, {name}", logs, fixed),
+    ]
+
+
+def measure_plane(shapes: list[Any], scale: int, runs: int) -> dict[str, object]:
+    """Rectangles of a plane: the choice against its menu."""
+    along = find_tree_error(SIDE) * float(EPSILON) / sqrt(2)
+    tree = sqrt(2) * along**2 / float(EPSILON)
+    rectangles = draw_rectangles()
+
+    def measure(estimate: Callable[[Any], Any]) -> Callable[[Any], float]:
+        return lambda counts: find_rectangle_error(estimate(counts) - counts, rectangles)
+
+    ways = {
+        "choice": lambda counts: choose_on_plane(counts, tree, rectangles),
+        "deviation": measure(lambda counts: count_in_blocks(counts, "deviation")),
+        "count": measure(lambda counts: count_in_blocks(counts, "count")),
+        "identity": measure(lambda counts: counts + draw_laplace(1 / EPSILON, counts.shape)),
+    }
+    logs = run_ways(ways, shapes, scale, runs)
+    name = f"2-D ranges, {len(shapes)} data sets x {runs} runs, scale {scale:,}"
+    return compare_choice(name, logs, {"tree": tree})
+
+
+def run_ways(
+    ways: dict[str, Callable[[Any], float]], shapes: list[Any], scale: int, runs: int
+) -> dict[str, Any]:
+    """The logarithms of errors, by way: one row for each data set, one column for each run."""
+    logs: dict[str, list[list[float]]] = {way: [] for way in ways}
+    for shape in shapes:
+        drawn = [draw_rows(shape, scale) for _ in range(runs)]
+        for way, measure in ways.items():
+            logs[way].append([log(measure(counts)) for counts in drawn])
+    return {way: np.array(rows) for way, rows in logs.items()}
+
+
+def compare_choice(name: str, logs: dict[str, Any], fixed: dict[str, float]) -> dict[str, object]:
+    """The choice against the best way for every data set, by geometric means."""
+    ways = [rows.mean(axis=1) for way, rows in logs.items() if way != "choice"]
+    ways += [np.full(len(logs["choice"]), log(error)) for error in fixed.values()]
+    best = exp(float(np.min(ways, axis=0).mean()))
+    spread = find_spread(logs["choice"])
+    chosen = exp(float(logs["choice"].mean()))
+    return line(
+        f"the choice against the best of its menu, {name}, +- {spread:.0%}",
+        chosen,
+        best,
+        1.3,
+        unit="",
+    )
+
+
+def find_spread(logs: Any) -> float:
+    """Two standard errors of a mean logarithm, from the runs of each data set."""
+    within = logs - logs.mean(axis=1, keepdims=True)
+    degrees = max(1, logs.size - len(logs))
+    return float(2 * sqrt((within**2).sum() / degrees / logs.size))
+
+
+def find_tree_error(size: int) -> float:
+    """The root mean squared error of a range by the best level-weighted tree, on any data."""
+    errors = [
+        weigh_levels({"ranges": 1.0}, size, branching, "laplace").error
+        for branching in BRANCHINGS
+        if branching ** round(log(size, branching)) == size
+    ]
+    return float(sqrt(2 * min(errors) / count_queries("ranges", size)) / float(EPSILON))
+
+
+def count_in_blocks(
+    counts: Any, score: str, epsilon: Fraction = EPSILON, share: Fraction = TREE_SHARE
+) -> Any:
+    """Every cell by the mechanism of `con.adaptive_histogram`."""
+    blocks, sums = release_blocks(counts, score, epsilon, share, (1 - share) * epsilon)
+    cells = np.zeros(counts.shape)
+    for block, number in zip(blocks, sums, strict=True):
+        cells[tuple(map(slice, block.starts, block.stops))] = number / block.cell_count
+    return cells
+
+
+def release_blocks(
+    counts: Any, score: str, epsilon: Fraction, share: Fraction, counted: Fraction
+) -> Any:
+    """Blocks and noisy counts; `counted` is the epsilon that blocks will be counted with."""
+    mechanism = AdaptiveBlocks.for_epsilon(
+        epsilon, share, 1, counts.shape, score, ceil(1 / counted)
+    )
+    return read_blocks(tuple(mechanism.release(counts)), counts.shape)
+
+
+def choose_on_line(counts: Any) -> Any:
+    """Every cell by what `con.adaptive_ranges` does along one column."""
+    left = EPSILON * (1 - BLOCK_SHARE)
+    blocks, _ = release_blocks(counts, "deviation", EPSILON * BLOCK_SHARE, SPLITS, left)
+    strategy = min(
+        list_block_strategies({"ranges": 1.0}, len(blocks)),
+        key=lambda listed: listed.score({"ranges": 1.0}, "laplace"),
+    )
+    sums = np.add.reduceat(counts, [block.starts[0] for block in blocks])
+    exact = sums if strategy.is_identity else strategy.matrix @ sums
+    scale = Fraction(int(sqrt(strategy.find_squared_norm("laplace")))) / left
+    fitted = strategy.solve(exact + draw_laplace(scale, exact.shape))
+    widths = [block.cell_count for block in blocks]
+    return np.repeat(fitted / widths, widths)
+
+
+def choose_on_plane(counts: Any, tree: float, rectangles: Any) -> float:
+    """The error of what `con.adaptive_ranges` does over two columns; a tree's is known."""
+    left = EPSILON * (1 - TOTAL_SHARE)
+    rows = counts.sum() + int(draw_laplace(1 / (EPSILON * TOTAL_SHARE), ())[()])
+    fixed = tree / float(1 - TOTAL_SHARE)
+    if ROUGHNESS * sqrt(max(rows, 0) / float(left)) >= fixed:
+        return fixed
+    return find_rectangle_error(count_in_blocks(counts, "deviation", left) - counts, rectangles)
+
+
+def draw_laplace(scale: Fraction, shape: tuple[int, ...]) -> Any:
+    """Integer Laplace noise."""
+    return noise.discrete_laplace(scale, shape)
+
+
+def draw_rows(shape: Any, rows: int) -> Any:
+    """Counts of rows that are drawn in proportion to a data set."""
+    ends = np.cumsum(shape.ravel() / shape.sum())
+    shares = noise.uniform_below(1 << 52, (rows,)) / (1 << 52)
+    positions = np.minimum(np.searchsorted(ends, shares, side="right"), len(ends) - 1)
+    return np.bincount(positions, minlength=len(ends)).reshape(shape.shape)
+
+
+def find_range_error(errors: Any) -> float:
+    """The root mean squared error over all ranges, from the errors of cells."""
+    ends = np.concatenate([[0.0], np.cumsum(errors)])
+    pairs = len(ends) * (len(ends) - 1) / 2
+    return float(((len(ends) * (ends @ ends) - ends.sum() ** 2) / pairs) ** 0.5)
+
+
+def draw_rectangles() -> Any:
+    """Rectangles with corners drawn evenly: first and last rows, first and last columns."""
+    corners = np.asarray(noise.uniform_below(SIDE, (RECTANGLES, 2, 2)))
+    return np.sort(corners, axis=2)
+
+
+def find_rectangle_error(errors: Any, rectangles: Any) -> float:
+    """The root mean squared error over rectangles, from the errors of cells."""
+    sums = np.zeros((SIDE + 1, SIDE + 1))
+    sums[1:, 1:] = errors.cumsum(axis=0).cumsum(axis=1)
+    top = rectangles[:, 0, 0]
+    bottom = rectangles[:, 0, 1] + 1
+    left = rectangles[:, 1, 0]
+    right = rectangles[:, 1, 1] + 1
+    differences = sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
+    return float(sqrt((differences**2).mean()))
