@@ -167,8 +167,8 @@ class Registered:
         """The rows of a plan in the engine: owner and values in their own units."""
         here = analyse_node(plan, self.catalog, self.facts)
         sql = plan_sql(here, self.sample_key)
-        found = self.measurer._connection.sql(sql).fetchall()
-        names = [each[0] for each in self.measurer._connection.sql(sql).description]
+        found = self.measurer.engine.connection.sql(sql).fetchall()
+        names = [each[0] for each in self.measurer.engine.connection.sql(sql).description]
         owners = self.owners()
         result: Counter[Any] = Counter()
         for row in found:
@@ -181,7 +181,7 @@ class Registered:
         """The name of each owner's number, which is the same in all tables."""
         found: dict[Any, str] = {}
         for table in self.catalog.private_tables:
-            for number, owner in self.measurer._connection.sql(
+            for number, owner in self.measurer.engine.connection.sql(
                 f'SELECT DISTINCT dither_unit, dither_owner FROM "{table.name}"'
             ).fetchall():
                 assert found.setdefault(number, owner) == owner

@@ -11,7 +11,7 @@ from __future__ import annotations
 import duckdb
 
 from dither.catalog import Catalog, Date, OwnerColumn, OwnerReference, Table, Timestamp, Unit
-from dither.data.engines.duckdb import name
+from dither.data.quoting import name
 from dither.data.register.repair import parse_sql, repair_sql
 from dither.errors import DitherError
 

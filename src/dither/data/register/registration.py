@@ -16,8 +16,8 @@ from pathlib import Path
 import duckdb
 
 from dither.catalog import Catalog, Category, OwnerColumn, Table, Undeclared
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, UNIT
+from dither.data.quoting import name
 from dither.data.register import repair
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
 from dither.data.register.interruptible import run_interruptibly

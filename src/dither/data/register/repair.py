@@ -21,7 +21,7 @@ from dither.catalog import (
     Timestamp,
     Undeclared,
 )
-from dither.data.engines.duckdb import name, text
+from dither.data.quoting import name, text
 
 INTEGER = r"[+-]?[0-9]{1,30}(\.0*)?"
 NUMBER = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, divide_floor
 from dither.plan.domain import Domain
 from dither.plan.functions.dates import DAY
 
 
 def _sql_day(sql: str) -> str:
-    return f"(DATE '1970-01-01' + CAST({sql} AS INTEGER))"
+    return dialect().to_date(sql)
 
 
 def _sql_local(a: SqlArguments) -> str:
@@ -25,7 +26,9 @@ def _week_day(a: SqlArguments, result: Domain) -> str:
 
 def _time_sql(size: int, unit: int) -> FunctionSql:
     """The part of `unit` seconds inside the last `size` seconds."""
-    return lambda a, result: f"(({_sql_local(a)} % {size} + {size}) % {size}) // {unit}"
+    return lambda a, result: dialect().divide(
+        f"(({_sql_local(a)} % {size} + {size}) % {size})", str(unit), size
+    )
 
 
 def _add_days_sql(a: SqlArguments, result: Domain) -> str:
@@ -66,7 +69,7 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "day_of_week": _week_day,
     "day_of_year": _engine("dayofyear"),
     "days_in_month": lambda a, result: f"CAST(day(last_day({_sql_day(a.sql[0])})) AS BIGINT)",
-    "is_weekend": lambda a, result: f"CAST({_week_day(a, result)} >= 6 AS BIGINT)",
+    "is_weekend": lambda a, result: dialect().truth(f"{_week_day(a, result)} >= 6"),
     "hour": _time_sql(DAY, 3600),
     "minute": _time_sql(3600, 60),
     "second": _time_sql(60, 1),
