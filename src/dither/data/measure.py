@@ -84,6 +84,7 @@ class Measurer:
 
         It reads the registered table's schema, no row.
         """
+        self.engine.check()
         key = plan_hash(query)
         compiled = self._compiled.get(key)
         if compiled is not None:
@@ -263,10 +264,21 @@ class Measurer:
         rows = self._analyses.analyse_rows(query.plan)
         with writing_in(self.engine.dialect):
             if isinstance(query, UnitVectors):
+                self._check_vectors()
                 return vectors_sql(query, rows, sample_key)
             if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
                 return spots_sql(query, rows, layout.room, sample_key)
             return query_sql(query, rows, sample_key)
+
+    def _check_vectors(self) -> None:
+        """Refuse sums of vectors where they would need rows to leave a server."""
+        if not self.engine.dialect.counts_outside:
+            raise RefusedError(
+                f"vectors of people are added up in this process, and rows never leave the engine "
+                f"{self.engine.dialect.engine}: register the data with engine parquet or duckdb to "
+                "learn from it",
+                rule=PrivacyRule.NO_RULE,
+            )
 
     def _read_labels(self, table: Any, query: MeasuredQuery) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""

@@ -1,13 +1,93 @@
-"""Which engine holds a registered copy: a file of DuckDB, unless a note beside it names another."""
+"""Which engine holds a registered copy: a file of DuckDB, unless a note beside it names another.
+
+An engine's module is imported when a dataset names it, and not before.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from dither.data.engines.duckdb import DuckDBEngine
-from dither.data.engines.interface import Engine
+from dither.canonical import dumps
+from dither.catalog import Catalog
+from dither.data.engines.interface import Engine, MeasureError
+
+NOTE = "engine.json"
+"""Beside the version's catalog: which engine holds the copy, and where."""
+REMOTE = ("postgres",)
+"""Engines whose copy is no file of DuckDB, as a catalog's source names them."""
+
+
+class CopyNote(NamedTuple):
+    """Where a copy lies that is no file of DuckDB."""
+
+    engine: str
+    location: str
+    label: str
 
 
 def open_copy(copy: Path, scratch: Path) -> Engine:
     """Open the prepared copy of a version. `scratch` is where an engine in this process spills."""
-    return DuckDBEngine(copy, scratch)
+    note = read_note(copy.parent)
+    if note is None:
+        from dither.data.engines.duckdb import DuckDBEngine
+
+        return DuckDBEngine(copy, scratch)
+    if note.engine == "postgres":
+        from dither.data.engines.postgres.engine import PostgresEngine
+
+        return PostgresEngine(note.location, note.label)
+    raise MeasureError(f"this version of dither has no engine {note.engine}")
+
+
+def place_copy(
+    catalog: Catalog, file: Path, label: str, share: Callable[[float], None] | None
+) -> None:
+    """Move a copy that registration wrote to the catalog's engine, and note where it is.
+
+    DuckDB keeps the file. `label` is the same at every try to register one version, so that what a
+    killed one left is replaced.
+    """
+    source = catalog.source
+    if source.engine not in REMOTE:
+        return
+    from dither.data.engines.postgres.copy import write_copy
+
+    note = CopyNote(source.engine, source.copy or source.location, label)
+    write_copy(note.location, label, file, share)
+    file.unlink()
+    descriptor = os.open(file.with_name(NOTE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as target:
+        target.write(dumps({"v": 1, **note._asdict()}).encode())
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def drop_copy(folder: Path) -> None:
+    """Drop the copy of a version that another engine holds; a file is removed with its folder."""
+    note = read_note(folder)
+    if note is not None and note.engine == "postgres":
+        from dither.data.engines.postgres import copy
+
+        copy.drop_copy(note.location, note.label)
+
+
+def read_note(folder: Path) -> CopyNote | None:
+    """Read which engine holds the copy of a version; None for a file of DuckDB."""
+    try:
+        tree = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return CopyNote(tree["engine"], tree["location"], tree["label"])
+
+
+def list_problems(catalog: Catalog) -> list[str]:
+    """List what of a catalog its engine cannot hold, from the catalog alone."""
+    if catalog.source.engine == "postgres":
+        from dither.data.engines.postgres import copy
+
+        return copy.list_problems(catalog)
+    return []

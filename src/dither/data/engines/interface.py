@@ -35,6 +35,9 @@ class Engine(Protocol):
     def dialect(self) -> Dialect:
         """The dialect that statements for this engine are written in."""
 
+    def check(self) -> None:
+        """Make sure that the copy can be reached, before anything is charged; reads no row."""
+
     def compile(self, name: str, sql: str, *, is_kept: bool) -> str:
         """Check a statement against the copy's schema, without reading a row.
 

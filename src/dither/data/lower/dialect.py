@@ -67,6 +67,26 @@ class Dialect:
         """Write the date so many days after 1970-01-01."""
         return f"(DATE '1970-01-01' + CAST({days} AS INTEGER))"
 
+    def count_days(self, date: str) -> str:
+        """Write the days from 1970-01-01 to a date."""
+        return f"{date} - DATE '1970-01-01'"
+
+    def date_part(self, field: str, date: str) -> str:
+        """Write the year, quarter, month, week (of ISO), day or dayofyear of a date."""
+        return f"{field}({date})"
+
+    def truncate_date(self, field: str, date: str) -> str:
+        """Write the first day of a date's year, quarter or month."""
+        return f"CAST(date_trunc('{field}', {date}) AS DATE)"
+
+    def last_day(self, date: str) -> str:
+        """Write the last day of a date's month."""
+        return f"last_day({date})"
+
+    def add_months(self, date: str, months: int) -> str:
+        """Write the same day so many months later, or the last one of that month."""
+        return f"CAST({date} + to_months({months}) AS DATE)"
+
 
 DUCKDB = Dialect()
 _current: ContextVar[Any] = ContextVar("dialect", default=DUCKDB)

@@ -47,6 +47,7 @@ from dither.data.register.stages import (
     name_steps,
     watch_progress,
 )
+from dither.data.register.table_sources import TableSource, open_tables
 from dither.plan.domain import labels_of
 from dither.plan.facts import NO_FACTS, Facts
 
@@ -74,6 +75,8 @@ class _Registering:
     share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
     units: int = 0
+    tables: TableSource | None = None
+    """The snapshot of a server that holds the source."""
     through_arrow: set[str] = field(default_factory=set)
     """Tables at which the engine's own reader stopped."""
 
@@ -101,6 +104,8 @@ class _Registering:
             use_rows(self.read_rows_sql(table))
 
     def read_rows_sql(self, table: Table) -> str:
+        if self.tables is not None:
+            return self.tables.text_rows(self.connection, table)
         through_arrow = table.name in self.through_arrow
         return text_rows(
             self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow
@@ -143,6 +148,7 @@ def write_copy_and_facts(
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
     registering = _Registering(connection, catalog, folder, stage, share)
     try:
+        registering.tables = open_tables(catalog.source)
         return run_interruptibly(lambda: _write_tables(registering, key), connection.interrupt)
     except SourceError as error:
         raise RegistrationError(str(error)) from None
@@ -156,6 +162,8 @@ def write_copy_and_facts(
         raise RegistrationError(f"the engine could not register the data: {error}") from None
     finally:
         connection.close()
+        if registering.tables is not None:
+            registering.tables.close()
 
 
 def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs], Facts]:
