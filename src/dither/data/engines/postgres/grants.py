@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dither.catalog import Catalog
 from dither.data.quoting import name
+from dither.data.quoting import table as quote_table
 
 
 def write_grants(catalog: Catalog, role: str) -> str:
@@ -17,14 +18,11 @@ def write_grants(catalog: Catalog, role: str) -> str:
         f"CREATE ROLE {name(role)} LOGIN;",
         f'GRANT CONNECT, CREATE ON DATABASE :"DBNAME" TO {name(role)};',
     ]
-    schemas = {table.source_name.rpartition(".")[0] or "public" for table in catalog.tables}
-    lines += [
-        f"GRANT USAGE ON SCHEMA {name(schema)} TO {name(role)};" for schema in sorted(schemas)
-    ]
-    for table in catalog.tables:
+    targets = [quote_table(table.source_name) for table in catalog.tables]
+    schemas = {target.rpartition(".")[0] or name("public") for target in targets}
+    lines += [f"GRANT USAGE ON SCHEMA {schema} TO {name(role)};" for schema in sorted(schemas)]
+    for table, target in zip(catalog.tables, targets, strict=True):
         sources = dict(table.source_columns)
         columns = ", ".join(name(sources.get(c.name, c.name)) for c in table.columns)
-        schema, _, relation = table.source_name.rpartition(".")
-        target = f"{name(schema or 'public')}.{name(relation)}"
         lines.append(f"GRANT SELECT ({columns}) ON {target} TO {name(role)};")
     return "\n".join(lines)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from dither.catalog import Id, Table
 from dither.data.engines.postgres.session import ServerError, connect, load_psycopg
 from dither.data.quoting import name
+from dither.data.quoting import table as quote_table
 from dither.data.register.source_types import SourceError
 
 _ROWS = 1 << 16
@@ -43,12 +44,11 @@ class PostgresSource:
 
     def list_types(self, source_name: str) -> list[tuple[str, str]]:
         """List names and types of the columns of a table or view; numeric with its scale."""
-        schema, _, table = source_name.rpartition(".")
         rows = self._fetch(
             "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a "
             "WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped "
             "ORDER BY a.attnum",
-            (f"{name(schema)}.{name(table)}" if schema else name(table),),
+            (quote_table(source_name),),
         )
         if not rows:
             raise SourceError(
@@ -78,10 +78,11 @@ class PostgresSource:
         """Write SQL of a relation with the declared columns as text, to be read once."""
         names = self.check_table(table)
         shown = ", ".join(f"CAST({name(column)} AS TEXT)" for column in names)
-        relation = ".".join(map(name, table.source_name.split(".")))
+        relation = quote_table(table.source_name)
         schema = pa.schema([(column.name, pa.string()) for column in table.columns])
         batches = self._read_batches(f"SELECT {shown} FROM {relation}", schema)
         view = f"dither_source_{table.name}"
+        connection.execute("SELECT 1").fetchall()  # ends a result of which one row was fetched
         connection.register(view, pa.RecordBatchReader.from_batches(schema, batches))
         outputs = ", ".join(
             f"NULLIF({name(column)}, '') AS {name(column)}" for column in table.column_names
