@@ -44,12 +44,24 @@ def in_postgres(edge, postgres) -> Iterator[hospital.Registered]:
         yield both
 
 
+@pytest.fixture(scope="module")
+def in_spark(edge) -> Iterator[hospital.Registered]:
+    with on_engine(edge, "spark", "") as both:
+        yield both
+
+
 def check_function(name: str, both: hospital.Registered) -> None:
-    for call in EXAMPLES[name]:
-        plan = Project(Scan("visits"), (Named("x", call), Named("visit", Column("visit"))))
-        assert both.rows(plan) == both.expected(plan), call
+    calls = [Named(f"x{number}", call) for number, call in enumerate(EXAMPLES[name])]
+    plan = Project(Scan("visits"), (*calls, Named("visit", Column("visit"))))
+    assert both.rows(plan) == both.expected(plan)
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_postgres(name, in_postgres):
     check_function(name, in_postgres)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_spark(name, in_spark):
+    check_function(name, in_spark)

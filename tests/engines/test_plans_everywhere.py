@@ -83,3 +83,9 @@ def check_random_plans(seed: int, engine: str, location: str, plans: int = PLANS
 @pytest.mark.parametrize("seed", mark_rest(range(30), quick=1))
 def test_postgres(seed, postgres):
     check_random_plans(seed, "postgres", postgres)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("seed", range(6))
+def test_spark(seed):
+    check_random_plans(seed, "spark", "", plans=8)

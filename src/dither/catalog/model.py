@@ -64,7 +64,7 @@ class Source:
     the engine is a server and it is not beside the source.
     """
 
-    engine: Literal["csv", "parquet", "duckdb", "postgres"]
+    engine: Literal["csv", "parquet", "duckdb", "postgres", "spark"]
     location: str
     delimiter: str = ","
     quote: str = '"'

@@ -8,11 +8,11 @@ from typing import Literal
 from dither.catalog.file.fields import Fields, Where
 from dither.catalog.model import Source
 
-ENGINES: tuple[Literal["csv", "parquet", "duckdb", "postgres"], ...] = (
+ENGINES: tuple[Literal["csv", "parquet", "duckdb", "postgres", "spark"], ...] = (
     *("csv", "parquet", "duckdb"),
-    "postgres",
+    *("postgres", "spark"),
 )
-SERVERS = ("postgres",)
+SERVERS = ("postgres", "spark")
 QUOTES = ('"', "'")
 A_DELIMITER = "one character such as ';' or '|', or the word tab"
 CSV_KEYS = ("delimiter", "quote", "null_texts", "trim")

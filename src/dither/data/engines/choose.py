@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from dither.canonical import dumps
-from dither.catalog import Catalog
+from dither.catalog import Catalog, Source
 from dither.data.engines.interface import Engine, MeasureError
 
 NOTE = "engine.json"
 """Beside the version's catalog: which engine holds the copy, and where."""
-REMOTE = ("postgres",)
+REMOTE = ("postgres", "spark")
 """Engines whose copy is no file of DuckDB, as a catalog's source names them."""
 
 
@@ -40,6 +41,10 @@ def open_copy(copy: Path, scratch: Path) -> Engine:
         from dither.data.engines.postgres.engine import PostgresEngine
 
         return PostgresEngine(note.location, note.label)
+    if note.engine == "spark":
+        from dither.data.engines.spark.engine import SparkEngine
+
+        return SparkEngine(copy.parent / note.location)
     raise MeasureError(f"this version of dither has no engine {note.engine}")
 
 
@@ -54,16 +59,30 @@ def place_copy(
     source = catalog.source
     if source.engine not in REMOTE:
         return
-    from dither.data.engines.postgres.copy import write_copy
-
-    note = CopyNote(source.engine, source.copy or source.location, label)
-    write_copy(note.location, label, file, share)
+    note = _write_copy(source, file, label, share)
     file.unlink()
     descriptor = os.open(file.with_name(NOTE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as target:
         target.write(dumps({"v": 1, **note._asdict()}).encode())
         target.flush()
         os.fsync(target.fileno())
+
+
+def _write_copy(
+    source: Source, file: Path, label: str, share: Callable[[float], None] | None
+) -> CopyNote:
+    """Write a registered file to the engine of a source; return where."""
+    if source.engine == "postgres":
+        from dither.data.engines.postgres import copy as postgres
+
+        location = source.copy or source.location
+        postgres.write_copy(location, label, file, share)
+        return CopyNote("postgres", location, label)
+    from dither.data.engines.spark import copy as spark
+
+    folder = Path(source.copy) / label if source.copy else Path("spark")
+    spark.write_copy(file.parent / folder, file, share)
+    return CopyNote("spark", str(folder), label)
 
 
 def drop_copy(folder: Path) -> None:
@@ -73,6 +92,8 @@ def drop_copy(folder: Path) -> None:
         from dither.data.engines.postgres import copy
 
         copy.drop_copy(note.location, note.label)
+    if note is not None and note.engine == "spark":
+        shutil.rmtree(folder / note.location)
 
 
 def read_note(folder: Path) -> CopyNote | None:
@@ -90,4 +111,8 @@ def list_problems(catalog: Catalog) -> list[str]:
         from dither.data.engines.postgres import copy
 
         return copy.list_problems(catalog)
+    if catalog.source.engine == "spark":
+        from dither.data.engines.spark import copy as spark
+
+        return spark.list_problems(catalog)
     return []
