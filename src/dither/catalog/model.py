@@ -75,8 +75,8 @@ class Source:
 
     @property
     def is_path(self) -> bool:
-        """Whether `location` names a file or folder, and not a server."""
-        return self.engine != "postgres"
+        """Whether `location` names a file or folder that DuckDB reads, and no server."""
+        return self.engine not in ("postgres", "spark")
 
 
 @dataclass(frozen=True)

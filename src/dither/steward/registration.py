@@ -99,8 +99,8 @@ class Act:
     @property
     def source_text(self) -> str:
         """What names the source: its path, or the server's address."""
-        is_path = self.catalog.source.is_path
-        return str(self.folder.resolve()) if is_path else self.catalog.source.location
+        is_server = self.catalog.source.engine == "postgres"
+        return self.catalog.source.location if is_server else str(self.folder.resolve())
 
     def describe_interrupt(self) -> str:
         """What an interrupt left behind."""

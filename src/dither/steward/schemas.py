@@ -58,7 +58,7 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 def list_source_problems(catalog: Catalog, source_path: Path) -> tuple[CatalogError, ...]:
     """List what the source lacks of the catalog, table by table."""
     if not catalog.source.is_path:
-        messages = _compare_server(catalog)
+        messages = _compare_server(catalog, source_path)
     elif source_path.exists():
         messages = _compare_files(catalog, source_path)
     else:
@@ -82,9 +82,9 @@ def _compare_files(catalog: Catalog, source_path: Path) -> list[tuple[Table, str
         connection.close()
 
 
-def _compare_server(catalog: Catalog) -> list[tuple[Table, str | None]]:
+def _compare_server(catalog: Catalog, source_path: Path) -> list[tuple[Table, str | None]]:
     """Compare every table with the server's. Raises DitherError where it cannot be reached."""
-    tables = open_tables(catalog.source)
+    tables = open_tables(catalog.source, source_path, source_path)
     assert tables is not None
     messages: list[tuple[Table, str | None]] = []
     try:

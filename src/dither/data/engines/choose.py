@@ -18,8 +18,6 @@ from dither.data.engines.interface import Engine, MeasureError
 
 NOTE = "engine.json"
 """Beside the version's catalog: which engine holds the copy, and where."""
-REMOTE = ("postgres", "spark")
-"""Engines whose copy is no file of DuckDB, as a catalog's source names them."""
 
 
 class CopyNote(NamedTuple):
@@ -57,7 +55,7 @@ def place_copy(
     killed one left is replaced.
     """
     source = catalog.source
-    if source.engine not in REMOTE:
+    if source.is_path:
         return
     note = _write_copy(source, file, label, share)
     file.unlink()

@@ -148,7 +148,7 @@ def write_copy_and_facts(
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
     registering = _Registering(connection, catalog, folder, stage, share)
     try:
-        registering.tables = open_tables(catalog.source)
+        registering.tables = open_tables(catalog.source, folder, spill)
         return run_interruptibly(lambda: _write_tables(registering, key), connection.interrupt)
     except SourceError as error:
         raise RegistrationError(str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import duckdb
@@ -25,10 +26,17 @@ class TableSource(Protocol):
         """Give up the snapshot."""
 
 
-def open_tables(source: Source) -> TableSource | None:
-    """Take a snapshot of a server; None where the source is files."""
-    if source.engine != "postgres":
-        return None
-    from dither.data.engines.postgres.source import PostgresSource
+def open_tables(source: Source, folder: Path, scratch: Path) -> TableSource | None:
+    """Take a snapshot of a server; None where the source is files that DuckDB reads.
 
-    return PostgresSource(source.location)
+    `folder` is the source's location as a path; a source may write into `scratch`.
+    """
+    if source.engine == "postgres":
+        from dither.data.engines.postgres.source import PostgresSource
+
+        return PostgresSource(source.location)
+    if source.engine == "spark":
+        from dither.data.engines.spark.source import SparkSource
+
+        return SparkSource(source.location, folder, scratch)
+    return None

@@ -92,7 +92,9 @@ def write_manifest(folder: Path, columns: dict[str, list[tuple[str, str]]]) -> N
     tables = {
         table: {
             "columns": types,
-            "files": {file.name: file.stat().st_size for file in sorted(_list_files(folder, table))},
+            "files": {
+                file.name: file.stat().st_size for file in sorted(_list_files(folder, table))
+            },
         }
         for table, types in columns.items()
     }
