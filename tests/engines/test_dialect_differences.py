@@ -47,7 +47,23 @@ def bare(postgres) -> Iterator[Callable[[str], Any]]:
 
 @pytest.fixture(scope="module")
 def both(postgres) -> Iterator[hospital.Registered]:
-    notes = ["a", "B", "b", "A", "é", "Z", "7\u2028", "12\x85", "12", "x_", " a ", None, "ß", "İ", ""]
+    notes = [
+        "a",
+        "B",
+        "b",
+        "A",
+        "é",
+        "Z",
+        "7\u2028",
+        "12\x85",
+        "12",
+        "x_",
+        " a ",
+        None,
+        "ß",
+        "İ",
+        "",
+    ]
     days = ["2024-01-31", "2024-02-29", "1900-03-01", "9999-12-31", "0001-01-01", None]
     scores = ["-5", "5", "-3", "2", "0", None]
     visits = [

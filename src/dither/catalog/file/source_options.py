@@ -12,7 +12,6 @@ ENGINES: tuple[Literal["csv", "parquet", "duckdb", "postgres", "spark"], ...] = 
     *("csv", "parquet", "duckdb"),
     *("postgres", "spark"),
 )
-SERVERS = ("postgres", "spark")
 QUOTES = ('"', "'")
 A_DELIMITER = "one character such as ';' or '|', or the word tab"
 CSV_KEYS = ("delimiter", "quote", "null_texts", "trim")
@@ -25,11 +24,11 @@ def read_source(outer: Fields, file: str) -> Source:
     fields = Fields(Where(file, "source"), outer.node("source"), line, "source")
     engine = fields.choice("engine", ENGINES)
     location = fields.text("location")
-    if engine not in SERVERS:
-        fields.forbid("copy", f"the copy of engine {engine} is a file of the state folder")
+    if engine != "postgres":
+        fields.forbid("copy", f"the copy of engine {engine} lies in the state folder")
     copy = fields.text("copy") if "copy" in fields else ""
     for key, written in (("location", location), ("copy", copy)):
-        if engine in SERVERS and _SECRET.search(written):
+        if engine == "postgres" and _SECRET.search(written):
             raise fields.error(
                 f"{key} holds a password, and a catalog is public: put it into a service file or "
                 "a password file (~/.pgpass)",

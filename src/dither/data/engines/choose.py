@@ -20,6 +20,10 @@ NOTE = "engine.json"
 """Beside the version's catalog: which engine holds the copy, and where."""
 
 
+SPARK_FOLDER = "spark"
+"""Beside the note: the folder of a copy in Parquet."""
+
+
 class CopyNote(NamedTuple):
     """Where a copy lies that is no file of DuckDB."""
 
@@ -78,9 +82,8 @@ def _write_copy(
         return CopyNote("postgres", location, label)
     from dither.data.engines.spark import copy as spark
 
-    folder = Path(source.copy) / label if source.copy else Path("spark")
-    spark.write_copy(file.parent / folder, file, share)
-    return CopyNote("spark", str(folder), label)
+    spark.write_copy(file.parent / SPARK_FOLDER, file, share)
+    return CopyNote("spark", SPARK_FOLDER, label)
 
 
 def drop_copy(folder: Path) -> None:

@@ -47,6 +47,26 @@ class Dialect:
         """Name the type that holds every integer up to `largest`, and the null after it."""
         return "BIGINT" if largest < WIDE else self.wide_type
 
+    def type_name(self, kind: str) -> str:
+        """Name the type of a stored column, given DuckDB's word for it."""
+        return kind
+
+    def try_cast(self, value: str, kind: str) -> str:
+        """Write a cast that is null where it would fail; `kind` is DuckDB's word."""
+        return f"TRY_CAST({value} AS {self.type_name(kind)})"
+
+    def trim_blanks(self, value: str) -> str:
+        """Write a text without the spaces at both ends."""
+        return f"trim({value}, ' ')"
+
+    def full_match(self, value: str, pattern: str) -> str:
+        """Write whether all of a text matches a regular expression."""
+        return f"regexp_full_match({value}, {text(pattern)})"
+
+    def find_label(self, value: str, labels: tuple[str, ...]) -> str:
+        """Write the place of a text in a list, from 0; null where it is not in it."""
+        return f"list_position([{', '.join(map(text, labels))}], {value}) - 1"
+
     def truth(self, condition: str, kind: str = "BIGINT") -> str:
         """Write 1 for true and 0 for false; unknown stays null."""
         return f"CAST({condition} AS {kind})"

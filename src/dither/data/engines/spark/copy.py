@@ -7,15 +7,15 @@ would answer without some people, so it is not opened.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from dither.catalog import Bounded, Catalog
+from dither.catalog import Bounded, Catalog, Decimal
 from dither.data.engines.interface import MeasureError
+from dither.data.engines.spark.dialect import SPARK
 from dither.data.engines.spark.session import open_session
 from dither.data.lower.columns import UNIT
 from dither.data.quoting import name, text
@@ -23,40 +23,42 @@ from dither.data.quoting import name, text
 MANIFEST = "manifest.json"
 _LONGEST = 28
 """Digits of a value: a sum of 10**10 of them has 38."""
-_TYPES = {"VARCHAR": "STRING", "HUGEINT": "DECIMAL(38, 0)", "INTEGER": "INT"}
 
 
 def list_problems(catalog: Catalog) -> list[str]:
     """List what of a catalog Spark cannot add up exactly, from the catalog alone."""
     return [
-        f"{table.name}.{column.name} has values of more than {_LONGEST} digits on its grid, so "
-        "that their sum may need more than 38"
+        f"{table.name}.{column.name} has values of more than 18 digits (decimals) or {_LONGEST} "
+        "(integers) on its grid, which Spark cannot round or add up exactly"
         for table in catalog.tables
         for column in table.columns
         if isinstance(column, Bounded)
-        and max(abs(column.lower_grid), abs(column.upper_grid)) >= 10**_LONGEST
+        and max(abs(column.lower_grid), abs(column.upper_grid)) >= _find_limit(column)
     ]
 
 
+def _find_limit(column: Bounded) -> int:
+    """The first grid value that a column cannot have: a rounded decimal is a long at first."""
+    return 10**18 if isinstance(column, Decimal) else 10**_LONGEST
+
+
 def write_copy(folder: Path, file: Path, share: Callable[[float], None] | None) -> None:
-    """Write all tables of a registered file into a new folder, in place of one left over."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
+    """Write all tables of a registered file beside those that Spark has written there itself."""
+    folder.mkdir(mode=0o700, exist_ok=True)
     session = open_session()
     source = duckdb.connect(str(file), read_only=True)
     try:
         tables = [str(row[0]) for row in source.execute("SHOW TABLES").fetchall()]
-        columns = {}
         for number, table in enumerate(tables, 1):
             plain = folder / f"{table}.plain"
-            columns[table] = _write_plain(source, table, plain)
-            _write_clustered(session, table, columns[table], plain, folder / table)
+            columns = _write_plain(source, table, plain)
+            _write_clustered(session, columns, plain, folder / table)
             plain.unlink()
             if share is not None:
                 share(number / len(tables))
     finally:
         source.close()
-    write_manifest(folder, columns)
+    _write_manifest(session, folder)
 
 
 def _write_plain(
@@ -74,11 +76,11 @@ def _write_plain(
     )
     target = text(str(file))
     source.execute(f"COPY (SELECT {shown} FROM {name(table)}) TO {target} (FORMAT parquet)")
-    return [(column, _TYPES.get(kind, kind)) for column, kind in columns]
+    return [(column, SPARK.type_name(kind)) for column, kind in columns]
 
 
 def _write_clustered(
-    session: Any, table: str, columns: list[tuple[str, str]], plain: Path, target: Path
+    session: Any, columns: list[tuple[str, str]], plain: Path, target: Path
 ) -> None:
     """Write a table again with all rows of an owner in one file, side by side."""
     rows = session.read.schema(_schema(columns)).parquet(str(plain))
@@ -87,17 +89,15 @@ def _write_clustered(
     rows.write.mode("error").parquet(str(target))
 
 
-def write_manifest(folder: Path, columns: dict[str, list[tuple[str, str]]]) -> None:
+def _write_manifest(session: Any, folder: Path) -> None:
     """Write which files a copy has, and the types of its columns."""
-    tables = {
-        table: {
-            "columns": types,
-            "files": {
-                file.name: file.stat().st_size for file in sorted(_list_files(folder, table))
-            },
+    tables = {}
+    for table in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+        fields = session.read.parquet(str(folder / table)).schema.fields
+        tables[table] = {
+            "columns": [[field.name, field.dataType.simpleString()] for field in fields],
+            "files": _measure_files(folder, table),
         }
-        for table, types in columns.items()
-    }
     (folder / MANIFEST).write_text(json.dumps({"v": 1, "tables": tables}), encoding="utf-8")
 
 
@@ -109,8 +109,7 @@ def open_tables(session: Any, folder: Path) -> None:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for table, described in manifest["tables"].items():
-            files = {file.name: file.stat().st_size for file in _list_files(folder, table)}
-            if files != described["files"]:
+            if _measure_files(folder, table) != described["files"]:
                 raise OSError("the files are not those of the manifest")
             rows = session.read.schema(_schema(described["columns"]))
             rows.parquet(str(folder / table)).createOrReplaceTempView(table)
@@ -120,8 +119,9 @@ def open_tables(session: Any, folder: Path) -> None:
         ) from None
 
 
-def _list_files(folder: Path, table: str) -> list[Path]:
-    return list((folder / table).glob("*.parquet"))
+def _measure_files(folder: Path, table: str) -> dict[str, int]:
+    """The files of a table, with their sizes."""
+    return {file.name: file.stat().st_size for file in (folder / table).glob("*.parquet")}
 
 
 def _schema(columns: list[tuple[str, str]]) -> str:

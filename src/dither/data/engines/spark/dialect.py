@@ -20,7 +20,10 @@ _LARGEST_QUOTIENT = 10**31
 _SMALL = 1 << 20
 """A long holds 2**43 values up to this one."""
 _FIELDS = {"week": "weekofyear"}
-_WHOLE = r"\A[+-]?[0-9]{1,18}\z"
+_START = r"\A"
+_END = r"\z"
+_WHOLE = "[+-]?[0-9]{1,18}"
+_TYPES = {"VARCHAR": "STRING", "HUGEINT": "DECIMAL(38, 0)", "INTEGER": "INT"}
 
 
 class SparkDialect(Dialect):
@@ -34,6 +37,23 @@ class SparkDialect(Dialect):
     def text(self, value: str) -> str:
         """Write a text constant by its bytes: in quotes Spark would read backslashes."""
         return f"CAST(X'{value.encode().hex()}' AS STRING)"
+
+    def type_name(self, kind: str) -> str:
+        """Name the type of a stored column."""
+        return _TYPES.get(kind, kind)
+
+    def trim_blanks(self, value: str) -> str:
+        """Write a text without the spaces at both ends."""
+        return f"trim(BOTH ' ' FROM {value})"
+
+    def full_match(self, value: str, pattern: str) -> str:
+        """Write whether all of a text matches; `$` would match before a line's end."""
+        return f"({value} RLIKE {self.text(f'{_START}(?:{pattern}){_END}')})"
+
+    def find_label(self, value: str, labels: tuple[str, ...]) -> str:
+        """Write the place of a text in a list, from 0; `array_position` is 0 where it is not."""
+        listed = ", ".join(map(self.text, labels))
+        return f"NULLIF(array_position(array({listed}), {value}), 0) - 1"
 
     def divide(self, top: str, bottom: str, largest: int) -> str:
         """Write a quotient cut towards zero; `div` of decimals is a long, so it is not used."""
@@ -100,8 +120,8 @@ def _label_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _parse_sql(a: SqlArguments, result: Domain) -> str:
-    """Write the whole number that a text shows; `$` would match before a line's end."""
-    is_whole = f"{a.sql[0]} RLIKE {SPARK.text(_WHOLE)}"
+    """Write the whole number that a text shows; what is none is read as 0 and left out."""
+    is_whole = SPARK.full_match(a.sql[0], _WHOLE)
     value = f"CAST(CASE WHEN {is_whole} THEN {a.sql[0]} ELSE '0' END AS BIGINT)"
     return f"CASE WHEN {is_whole} THEN greatest({result.low}, least({result.high}, {value})) END"
 

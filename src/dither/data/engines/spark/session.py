@@ -50,7 +50,7 @@ def open_session() -> SparkSession:
             "openjdk-17-jre-headless)"
         ) from None
     try:
-        session = _start(SparkSession).newSession()
+        session: SparkSession = _start(SparkSession).newSession()
         for setting, value in _SETTINGS.items():
             session.conf.set(setting, value)
     except Exception as error:  # of Java, of py4j or of the network

@@ -1,7 +1,7 @@
 """Tables of Spark as rows of text for registration: Parquet by path, or tables of its catalog.
 
-Spark reads each table once, writes the declared columns as texts beside the other scratch files of
-registration, and registration reads them from there: all steps see one and the same rows. Types
+Private tables are registered where they lie (`register.py`). Public ones, which are small, Spark
+writes as texts beside the other scratch files of registration, which reads them from there. Types
 are allowed by name, those of which texts differ between engines only where a number is declared.
 """
 
@@ -31,7 +31,7 @@ class SparkSource:
     def __init__(self, location: str, folder: Path, scratch: Path) -> None:
         """Open a session. `folder` is what `location` is if it is a path on this machine."""
         try:
-            self._session = open_session()
+            self.session = open_session()
         except ClusterError as error:
             raise SourceError(str(error)) from None
         self._location = location
@@ -43,8 +43,8 @@ class SparkSource:
         """The rows of a table, not yet read. Raises SourceError where there is none."""
         try:
             if self._location == CATALOG:
-                return self._session.table(source_name)
-            return self._session.read.parquet(self._find_path(source_name))
+                return self.session.table(source_name)
+            return self.session.read.parquet(self._find_path(source_name))
         except Exception as error:
             raise SourceError(f"Spark cannot read {source_name}: {type(error).__name__}") from None
 
@@ -82,23 +82,31 @@ class SparkSource:
         """Write SQL of a relation with the declared columns as text."""
         if table.name not in self._written:
             self._written[table.name] = self._write_texts(table)
-        outputs = ", ".join(
-            f"NULLIF({name(column)}, '') AS {name(column)}" for column in table.column_names
-        )
-        return f"(SELECT {outputs} FROM read_parquet({text(self._written[table.name])}))"
+        return f"(SELECT * FROM read_parquet({text(self._written[table.name])}))"
 
-    def _write_texts(self, table: Table) -> str:
-        """Write the declared columns of a table as texts; return the files' pattern."""
+    def make_view(self, table: Table) -> str:
+        """Make a view of the declared columns as texts, empty ones as null; return its name."""
+        view = f"dither_raw_{table.name}"
+        self._read_texts(table).createOrReplaceTempView(view)
+        return name(view)
+
+    def _read_texts(self, table: Table) -> Any:
+        """The declared columns of a table as texts, not yet read."""
         names = self.check_table(table)
         rows = self._read(table.source_name)
-        shown = [
+        texts = [
             rows[source_column].cast("string").alias(column.name)
             for source_column, column in zip(names, table.columns, strict=True)
         ]
+        return rows.select(*texts).replace("", None)
+
+    def _write_texts(self, table: Table) -> str:
+        """Write the declared columns of a table as texts; return the files' pattern."""
+        rows = self._read_texts(table)
         self._scratch.mkdir(mode=0o700, exist_ok=True)
         target = self._scratch / table.name
         try:
-            rows.select(*shown).write.mode("error").parquet(str(target))
+            rows.write.mode("error").parquet(str(target))
         except Exception as error:
             raise SourceError(
                 f"Spark failed to read {table.name}: {type(error).__name__}"
