@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from dither.catalog import Source, parse
-from dither.data.engines.postgres.copy import list_problems
-from dither.data.engines.postgres.source import PostgresSource
 from dither.data.register.owners import RegistrationError
+from dither.data.register.postgres.copy import list_problems
+from dither.data.register.postgres.source import PostgresSource
 from dither.data.register.registration import write_copy_and_facts
 from dither.data.register.source_types import SourceError
 from dither.errors import CatalogError
@@ -193,7 +193,7 @@ def test_names_that_postgres_would_cut_are_refused():
 
 def test_the_grants_are_enough_and_no_more(postgres, tmp_path):
     """A role with the printed grants registers and reads; it sees no other column."""
-    from dither.data.engines.postgres.grants import write_grants
+    from dither.data.register.postgres.grants import write_grants
 
     make_table(postgres, "granted", [clinic.row("v1", "p1")])
     with psycopg.connect(postgres, autocommit=True) as owner:

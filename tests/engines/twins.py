@@ -11,8 +11,8 @@ from itertools import count
 from pathlib import Path
 
 from dither.catalog import Source
-from dither.data.engines.choose import drop_copy, place_copy
 from dither.data.measure import Measurer
+from dither.data.register.placing import drop_copy, place_copy
 from tests.datasets.hospital import Registered
 
 _numbers = count()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from dither.data.engines.choose import drop_copy
+from dither.data.register.placing import drop_copy
 from dither.errors import RefusedError
 from dither.privacy.ledger import default_head_path, lineages
 from dither.rules import PrivacyRule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dither.catalog import Catalog
-from dither.data.engines.postgres.grants import write_grants
+from dither.data.register.postgres.grants import write_grants
 from dither.errors import ParameterError
 
 

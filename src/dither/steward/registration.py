@@ -22,9 +22,9 @@ from dither.canonical import dumps
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash, from_json, to_json
-from dither.data.engines.choose import list_problems, place_copy
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
+from dither.data.register.placing import list_problems, place_copy
 from dither.data.register.registration import Repairs, write_copy_and_facts
 from dither.data.register.stages import COPYING
 from dither.errors import DitherError, ParameterError, RefusedError

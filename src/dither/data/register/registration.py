@@ -180,8 +180,8 @@ def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs],
 
 def _register_in_spark(registering: _Registering, key: bytes) -> list[Repairs]:
     """Write the private tables in Spark, where their rows lie, beside the file."""
-    from dither.data.engines.spark.register import register_private
-    from dither.data.engines.spark.source import SparkSource
+    from dither.data.register.spark.register import register_private
+    from dither.data.register.spark.source import SparkSource
 
     assert isinstance(registering.tables, SparkSource)
     counts = register_private(

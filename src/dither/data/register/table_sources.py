@@ -32,11 +32,11 @@ def open_tables(source: Source, folder: Path, scratch: Path) -> TableSource | No
     `folder` is the source's location as a path; a source may write into `scratch`.
     """
     if source.engine == "postgres":
-        from dither.data.engines.postgres.source import PostgresSource
+        from dither.data.register.postgres.source import PostgresSource
 
         return PostgresSource(source.location)
     if source.engine == "spark":
-        from dither.data.engines.spark.source import SparkSource
+        from dither.data.register.spark.source import SparkSource
 
         return SparkSource(source.location, folder, scratch)
     return None

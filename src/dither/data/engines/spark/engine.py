@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dither.data.engines.interface import MeasureError
-from dither.data.engines.spark.copy import open_tables
 from dither.data.engines.spark.dialect import SPARK
 from dither.data.engines.spark.session import open_session
+from dither.data.engines.spark.tables import open_tables
 
 _numbers = count()
 

@@ -1,7 +1,7 @@
 """The prepared copy as Parquet: a folder a table, clustered by owner, and a manifest of our own.
 
-The manifest lists every file with its size, and types of columns. A copy of which a file is missing
-would answer without some people, so it is not opened.
+Private tables are there already where Spark registered them (`register.py`); this writes the
+others, and the manifest.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import Any
 import duckdb
 
 from dither.catalog import Bounded, Catalog, Decimal
-from dither.data.engines.interface import MeasureError
 from dither.data.engines.spark.dialect import SPARK
 from dither.data.engines.spark.session import open_session
+from dither.data.engines.spark.tables import MANIFEST, measure_files, write_schema
 from dither.data.lower.columns import UNIT
 from dither.data.quoting import name, text
 
-MANIFEST = "manifest.json"
 _LONGEST = 28
 """Digits of a value: a sum of 10**10 of them has 38."""
 
@@ -83,7 +82,7 @@ def _write_clustered(
     session: Any, columns: list[tuple[str, str]], plain: Path, target: Path
 ) -> None:
     """Write a table again with all rows of an owner in one file, side by side."""
-    rows = session.read.schema(_schema(columns)).parquet(str(plain))
+    rows = session.read.schema(write_schema(columns)).parquet(str(plain))
     if UNIT in dict(columns):
         rows = rows.repartition(UNIT).sortWithinPartitions(UNIT)
     rows.write.mode("error").parquet(str(target))
@@ -96,33 +95,6 @@ def _write_manifest(session: Any, folder: Path) -> None:
         fields = session.read.parquet(str(folder / table)).schema.fields
         tables[table] = {
             "columns": [[field.name, field.dataType.simpleString()] for field in fields],
-            "files": _measure_files(folder, table),
+            "files": measure_files(folder, table),
         }
     (folder / MANIFEST).write_text(json.dumps({"v": 1, "tables": tables}), encoding="utf-8")
-
-
-def open_tables(session: Any, folder: Path) -> None:
-    """Make the tables of a copy views of a session, by their names.
-
-    Raises MeasureError where a file is missing or has another size. Reads no row.
-    """
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        for table, described in manifest["tables"].items():
-            if _measure_files(folder, table) != described["files"]:
-                raise OSError("the files are not those of the manifest")
-            rows = session.read.schema(_schema(described["columns"]))
-            rows.parquet(str(folder / table)).createOrReplaceTempView(table)
-    except (OSError, KeyError, ValueError):
-        raise MeasureError(
-            "the registered copy cannot be opened: ask the steward to register again"
-        ) from None
-
-
-def _measure_files(folder: Path, table: str) -> dict[str, int]:
-    """The files of a table, with their sizes."""
-    return {file.name: file.stat().st_size for file in (folder / table).glob("*.parquet")}
-
-
-def _schema(columns: list[tuple[str, str]]) -> str:
-    return ", ".join(f"`{column}` {kind}" for column, kind in columns)

@@ -12,8 +12,6 @@ from typing import Any
 
 from dither.catalog import Catalog, Table
 from dither.data.engines.spark.dialect import SPARK
-from dither.data.engines.spark.limits import KEY, limit_rows_sql
-from dither.data.engines.spark.source import SparkSource
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.lower.dialect import writing_in
 from dither.data.quoting import name
@@ -26,6 +24,8 @@ from dither.data.register.owners import (
     refuse_two_owners,
 )
 from dither.data.register.repaired_rows import GONE, repaired_rows_sql
+from dither.data.register.spark.limits import KEY, limit_rows_sql
+from dither.data.register.spark.source import SparkSource
 from dither.data.register.stages import list_owner_maps, name_map_step, name_steps
 from dither.plan.facts import Facts
 
