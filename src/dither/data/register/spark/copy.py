@@ -13,32 +13,27 @@ from typing import Any
 
 import duckdb
 
-from dither.catalog import Bounded, Catalog, Decimal
+from dither.catalog import Catalog, Decimal
 from dither.data.engines.spark.dialect import SPARK
 from dither.data.engines.spark.session import open_session
 from dither.data.engines.spark.tables import MANIFEST, measure_files, write_schema
 from dither.data.lower.columns import UNIT
 from dither.data.quoting import name, text
 
-_LONGEST = 28
-"""Digits of a value: a sum of 10**10 of them has 38."""
+_LARGEST_DECIMAL = 10**18
+"""A decimal is rounded from a float to a long, which must hold it with room to spare."""
 
 
 def list_problems(catalog: Catalog) -> list[str]:
-    """List what of a catalog Spark cannot add up exactly, from the catalog alone."""
+    """List what of a catalog Spark cannot round exactly, from the catalog alone."""
     return [
-        f"{table.name}.{column.name} has values of more than 18 digits (decimals) or {_LONGEST} "
-        "(integers) on its grid, which Spark cannot round or add up exactly"
+        f"{table.name}.{column.name} has decimals of more than 18 digits on its grid, which Spark "
+        "cannot round exactly"
         for table in catalog.tables
         for column in table.columns
-        if isinstance(column, Bounded)
-        and max(abs(column.lower_grid), abs(column.upper_grid)) >= _find_limit(column)
+        if isinstance(column, Decimal)
+        and max(abs(column.lower_grid), abs(column.upper_grid)) >= _LARGEST_DECIMAL
     ]
-
-
-def _find_limit(column: Bounded) -> int:
-    """The first grid value that a column cannot have: a rounded decimal is a long at first."""
-    return 10**18 if isinstance(column, Decimal) else 10**_LONGEST
 
 
 def write_copy(folder: Path, file: Path, share: Callable[[float], None] | None) -> None:
