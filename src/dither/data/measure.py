@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dither.catalog import Catalog
 from dither.data.engines.choose import open_copy
-from dither.data.engines.interface import Compiled, Engine, MeasureError
+from dither.data.engines.interface import Compiled, CopyEngine, MeasureError
 from dither.data.lower.cells import Spots, query_sql, spots, spots_sql
 from dither.data.lower.dialect import writing_in
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
@@ -77,7 +77,7 @@ class Measurer:
         self._compiled: dict[
             str, Compiled
         ] = {}  # by the hash of the query: `==` confuses 1 and True
-        self.engine: Engine = open_copy(copy, scratch or copy.parent / "scratch")
+        self.engine: CopyEngine = open_copy(copy, scratch or copy.parent / "scratch")
 
     def prepare(self, query: MeasuredQuery) -> str:
         """Compile a query, keep it, and return its SQL text.

@@ -11,6 +11,7 @@ import duckdb
 from dither.catalog import Catalog, Source, Table
 from dither.catalog.file.draft import draft
 from dither.data.register.connections import open_for_schema
+from dither.data.register.server_tables import open_tables
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import (
     check_source_types,
@@ -20,7 +21,6 @@ from dither.data.register.sources import (
     missing_columns,
     table_names,
 )
-from dither.data.register.table_sources import open_tables
 from dither.errors import CatalogError, DitherError
 
 Engine = Literal["csv", "parquet", "duckdb"]

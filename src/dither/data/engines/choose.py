@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from dither.data.engines.interface import Engine, MeasureError
+from dither.data.engines.interface import CopyEngine, MeasureError
 
 NOTE = "engine.json"
 """Beside the version's catalog: which engine holds the copy, and where."""
@@ -27,7 +27,7 @@ class CopyNote(NamedTuple):
     label: str
 
 
-def open_copy(copy: Path, scratch: Path) -> Engine:
+def open_copy(copy: Path, scratch: Path) -> CopyEngine:
     """Open the prepared copy of a version. `scratch` is where an engine in this process spills."""
     note = read_note(copy.parent)
     if note is None:

@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
     run: str | None
 
 
-class Engine(Protocol):
+class CopyEngine(Protocol):
     """One open prepared copy, read-only, of one registered version."""
 
     @property

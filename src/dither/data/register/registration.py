@@ -35,6 +35,7 @@ from dither.data.register.owners import (
 )
 from dither.data.register.public import pin, public_order
 from dither.data.register.repaired_rows import repaired_rows_sql
+from dither.data.register.server_tables import ServerTables, open_tables
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import text_rows, unread_lines
 from dither.data.register.stages import (
@@ -44,7 +45,6 @@ from dither.data.register.stages import (
     name_steps,
     watch_progress,
 )
-from dither.data.register.table_sources import TableSource, open_tables
 from dither.plan.facts import NO_FACTS, Facts
 
 __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
@@ -72,7 +72,7 @@ class _Registering:
     share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
     units: int = 0
-    tables: TableSource | None = None
+    tables: ServerTables | None = None
     """The snapshot of a server that holds the source."""
     through_arrow: set[str] = field(default_factory=set)
     """Tables at which the engine's own reader stopped."""

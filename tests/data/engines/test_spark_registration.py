@@ -16,10 +16,10 @@ from dither.catalog import Source
 from dither.data.register.owners import RegistrationError
 from dither.data.register.registration import write_copy_and_facts
 from dither.data.register.spark.copy import list_problems
+from tests.data.engines.test_plans_everywhere import raw_rows
+from tests.data.engines.test_postgres_source import odd_rows
 from tests.datasets import clinic, hospital
 from tests.datasets.edge_catalogs import catalog_of
-from tests.engines.test_plans_everywhere import raw_rows
-from tests.engines.test_postgres_source import odd_rows
 
 pytestmark = pytest.mark.all
 

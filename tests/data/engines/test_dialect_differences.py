@@ -18,8 +18,8 @@ from dither.data.engines.postgres.dialect import POSTGRES, PostgresDialect
 from dither.data.lower.dialect import Dialect
 from dither.data.measure import MeasureError
 from dither.plan.algebra import Column, Named, Project, Scan
+from tests.data.engines.twins import on_engine
 from tests.datasets import hospital
-from tests.engines.twins import on_engine
 from tests.function_examples import DAY, NOTE, SCORE, c, n, t
 
 BIG = 2**53 + 1

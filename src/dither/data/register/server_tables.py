@@ -10,7 +10,7 @@ import duckdb
 from dither.catalog import Source, Table
 
 
-class TableSource(Protocol):
+class ServerTables(Protocol):
     """The tables of a server as they stood at one moment."""
 
     def list_types(self, source_name: str) -> list[tuple[str, str]]:
@@ -26,7 +26,7 @@ class TableSource(Protocol):
         """Give up the snapshot."""
 
 
-def open_tables(source: Source, folder: Path, scratch: Path) -> TableSource | None:
+def open_tables(source: Source, folder: Path, scratch: Path) -> ServerTables | None:
     """Take a snapshot of a server; None where the source is files that DuckDB reads.
 
     `folder` is the source's location as a path; a source may write into `scratch`.

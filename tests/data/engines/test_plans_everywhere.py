@@ -15,9 +15,9 @@ from dither.plan.stability import Owned
 from tests.case_lists import mark_rest
 from tests.data.edge_checks import engine_histogram, histogram, open_cells, owners_of_keys
 from tests.data.edge_plans import Plans
+from tests.data.engines.twins import on_engine
 from tests.datasets import hospital
 from tests.datasets.edge_catalogs import catalog_of, person_rows, row_of, together
-from tests.engines.twins import on_engine
 
 PLANS = 15
 

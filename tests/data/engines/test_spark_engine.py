@@ -14,8 +14,8 @@ from dither.data.engines.spark.tables import MANIFEST, open_tables
 from dither.data.measure import MeasureError
 from dither.data.register.spark.copy import list_problems
 from dither.errors import RefusedError
+from tests.data.engines.twins import on_engine
 from tests.datasets import clinic, hospital
-from tests.engines.twins import on_engine
 
 
 class TestWidths:

@@ -8,8 +8,8 @@ import pytest
 
 from dither.plan.algebra import Column, Named, Project, Scan
 from dither.plan.functions import TABLE
+from tests.data.engines.twins import on_engine
 from tests.datasets import hospital
-from tests.engines.twins import on_engine
 from tests.function_examples import DAYS, EXAMPLES, NOTES, NUMBERS, SEENS
 
 TEXTS = [note for note in NOTES if note is None or "\0" not in note]

@@ -15,8 +15,8 @@ from dither.data.engines.postgres.engine import PostgresEngine
 from dither.data.measure import MeasureError
 from dither.errors import DitherError, RefusedError, UnavailableError
 from dither.state import State
+from tests.data.engines.test_postgres_source import make_table
 from tests.datasets import clinic
-from tests.engines.test_postgres_source import make_table
 from tests.postgres_server import running_server
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from dither.cli.clinic import write_clinic
-from tests.engines.clinics import change_engine, load_into_postgres, register_clinic, write_parquet
+from tests.data.engines.clinics import (
+    change_engine,
+    load_into_postgres,
+    register_clinic,
+    write_parquet,
+)
 from tests.test_twenty_questions import QUESTIONS, noiseless
 
 KEY = bytes(range(32))
