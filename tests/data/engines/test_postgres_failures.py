@@ -116,6 +116,7 @@ def test_a_connection_cut_once_is_made_up_for_by_a_second_run(
     assert len(runs) == 2
 
 
+@pytest.mark.all
 def test_cancel_and_time_limits_end_a_statement(site: Site, monkeypatch) -> None:
     con = connect(site.file)
     engine = con._kernel.connect(con._kernel.version).engine
@@ -142,6 +143,7 @@ def test_nothing_is_written_and_rows_do_not_leave(site: Site) -> None:
         measurer._check_vectors()
 
 
+@pytest.mark.all
 def test_a_registration_replaces_what_a_killed_one_left(site: Site) -> None:
     """The schema is named by installation and version, and written in one transaction."""
     label = f"dither_{site.state.installation_id()}_0002"
@@ -153,6 +155,7 @@ def test_a_registration_replaces_what_a_killed_one_left(site: Site) -> None:
     assert not (site.state.version(2) / "data.duckdb").exists()
 
 
+@pytest.mark.all
 def test_a_copy_that_is_gone_is_a_free_error(site: Site) -> None:
     con = connect(site.file)
     con.sql(COUNT, epsilon="0.1")

@@ -92,6 +92,7 @@ def test_the_registered_rows_are_those_of_a_file(postgres, tmp_path):
     assert len(expected) > 10
 
 
+@pytest.mark.all
 def test_the_order_of_rows_moves_nothing(postgres, tmp_path):
     rows = odd_rows()
     make_table(postgres, "forward", rows)
@@ -206,6 +207,7 @@ def test_the_grants_are_enough_and_no_more(postgres, tmp_path):
         reader.execute("SELECT diary FROM granted")
 
 
+@pytest.mark.all
 def test_a_table_of_several_batches_is_read_whole(postgres, tmp_path):
     rows = [clinic.row(f"v{i}", f"p{i}") for i in range(70_000)]
     make_table(postgres, "large", rows)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dither.cli.clinic import write_clinic
+from tests.case_lists import mark_between
 from tests.data.engines.clinics import (
     change_engine,
     load_into_postgres,
@@ -49,7 +50,7 @@ def in_spark(folder):
 LINE_OF_FILES = "source: {engine: csv, location: .}"
 
 
-@pytest.mark.parametrize("title", QUESTIONS)
+@pytest.mark.parametrize("title", mark_between(QUESTIONS, step=3))
 def test_postgres(in_files, in_postgres, title):
     check_question(in_files, in_postgres, title)
 
