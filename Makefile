@@ -7,7 +7,7 @@ STAMP_ALL := $(VENV)/.installed-all
 # Programs that tests run, each with its system package: the JavaScript and the C client of
 # docs/reference/local-wire-format.md, a browser for the console, and systemd-analyze for the units.
 # Of npm come axe-core, which looks for barriers in pages, and a provider of OpenID Connect.
-SYSTEM_PROGRAMS := node=nodejs npm=npm gcc=build-essential chromium=chromium systemd-analyze=systemd unshare=util-linux Rscript=r-cran-httr2 Rscript=r-cran-jsonlite
+SYSTEM_PROGRAMS := java=openjdk-17-jre-headless node=nodejs npm=npm gcc=build-essential chromium=chromium systemd-analyze=systemd unshare=util-linux Rscript=r-cran-httr2 Rscript=r-cran-jsonlite
 NPM_PACKAGES := axe-core@4.14.0 oidc-provider@9.13.3
 # Compiled tests are kept: else every process of a run compiles the library and all tests again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,10 +29,10 @@ demo: $(STAMP)   ## set up and run the main job on embedded defaults
 test: $(STAMP)   ## set up and run the tests (minutes); ends with the CPU seconds of each folder
 	$(BIN)/python -m pytest -n 2 --durations=20
 
-setup-all: $(STAMP_ALL) ## install what test-all needs: extras, node, C, a browser, systemd, R (by apt and npm)
+setup-all: $(STAMP_ALL) ## install what test-all needs: extras, Java, node, C, a browser, systemd, R (by apt and npm)
 
 $(STAMP_ALL): $(STAMP) Makefile
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench,fuzz,browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench,fuzz,browser,spark]'
 	@missing=; \
 	for pair in $(SYSTEM_PROGRAMS); do \
 	  command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \

@@ -10,7 +10,7 @@ import pytest
 from dither.catalog import parse
 from dither.data.lower import aggregates, filter, per_unit, plan
 from dither.data.measure import MeasureError
-from dither.data.register import owners, registration
+from dither.data.register import owners, registration, repaired_rows
 from dither.data.register.registration import RegistrationError
 from dither.errors import RefusedError
 from dither.plan import algebra as a
@@ -286,7 +286,7 @@ def test_windows_that_share_a_limit(monkeypatch):
             )
 
     others_move()
-    monkeypatch.setattr(registration, "window_sql", lambda *_: "''")
+    monkeypatch.setattr(repaired_rows, "window_sql", lambda *_: "''")
     with pytest.raises(AssertionError):
         others_move()
 

@@ -48,7 +48,7 @@ def test_numbers_are_registered_under_any_names(names):
 def test_a_text_is_not_taken_from_the_column_called_p_and_its_name():
     """Registered was the other column's text, not even cut at the width."""
     with registered({"x": SHORT, "p_x": LONG}, [["a", "right", "wrong one"]]) as both:
-        assert both.measurer._connection.sql("SELECT x, p_x FROM one").fetchall() == [
+        assert both.measurer.engine.connection.sql("SELECT x, p_x FROM one").fetchall() == [
             ("ri", "wrong one")
         ]
 
@@ -79,7 +79,7 @@ def with_path(key: str, parents: list[tuple[str, str]], children: str):
 @pytest.mark.parametrize("key", mark_between(["k", "owner", "other", "parent", "raw"], step=2))
 def test_owners_are_found_by_a_key_of_any_name(key):
     with with_path(key, [("p1", "a"), ("p1", "b"), ("p2", "c")], "aabc") as both:
-        found = both.measurer._connection.sql(
+        found = both.measurer.engine.connection.sql(
             "SELECT dither_owner, count(*) FROM two GROUP BY 1 ORDER BY 1"
         ).fetchall()
     assert found == [("p1", 3), ("p2", 1)]

@@ -102,14 +102,14 @@ def test_engine_and_oracle_agree_where_half_the_values_are_null(half_null, name)
 def test_no_integer_of_the_copy_is_null():
     with hospital.registered(RAWS) as both:
         for table in ("patients", "visits", "items"):
-            columns = both.measurer._connection.sql(f"DESCRIBE {table}").fetchall()
+            columns = both.measurer.engine.connection.sql(f"DESCRIBE {table}").fetchall()
             numbers = [
                 each[0]
                 for each in columns
                 if "INT" in each[1] and not each[0].startswith("dither_index_")
             ]
             tests = " OR ".join(f'"{each}" IS NULL' for each in numbers)
-            assert both.measurer._connection.sql(
+            assert both.measurer.engine.connection.sql(
                 f"SELECT count(*) FROM {table} WHERE {tests}"
             ).fetchall() == [(0,)]
             assert "dither_unit" in numbers

@@ -287,7 +287,7 @@ def test_the_registered_copy_is_read_only_and_reaches_no_other_file(tmp_path):
         "ATTACH 'other.duckdb'",
     ):
         with pytest.raises(duckdb.Error):
-            measurer._connection.execute(statement)
+            measurer.engine.connection.execute(statement)
 
 
 def test_several_connections_of_one_process_share_a_copy(tmp_path):

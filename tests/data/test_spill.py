@@ -73,7 +73,7 @@ def half_read_question(measurer: Measurer) -> Iterator[None]:
     """A question whose groups are made and whose answer is not read yet: what was spilled is
     there."""
     sql = measurer.prepare(Keys(Scan("notes"), ("note",)))
-    reader = measurer._connection.sql(sql).to_arrow_reader(1000)
+    reader = measurer.engine.connection.sql(sql).to_arrow_reader(1000)
     reader.read_next_batch()
     yield
     reader.close()

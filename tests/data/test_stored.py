@@ -79,12 +79,12 @@ def test_columns_as_registered_are_summed_without_a_clamp():
 def moved(measurer: Measurer, query: Cells, salary: int) -> list[int]:
     """How one row of a copy that was tampered with moves what is measured."""
     before = measurer.measure(query)
-    rows = measurer._connection.sql("SELECT * FROM patients").to_arrow_table()  # read below
+    rows = measurer.engine.connection.sql("SELECT * FROM patients").to_arrow_table()  # read below
     tampered = duckdb.connect()
     tampered.execute("CREATE TABLE patients AS SELECT * FROM rows")
     tampered.execute(f"UPDATE patients SET salary = {salary} WHERE salary = 7")
     assert rows.num_rows == len(PEOPLE)
-    with mock.patch.object(measurer, "_connection", tampered):
+    with mock.patch.object(measurer.engine, "connection", tampered):
         return [abs(int(change)) for change in (measurer.measure(query) - before).ravel()]
 
 

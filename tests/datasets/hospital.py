@@ -18,6 +18,7 @@ from typing import Any
 from dither.audit import naive
 from dither.catalog import Catalog, parse
 from dither.data.lower.columns import holds_null, null_code
+from dither.data.lower.dialect import writing_in
 from dither.data.lower.plan import plan_sql
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy_and_facts
@@ -166,9 +167,9 @@ class Registered:
     def rows(self, plan: Plan) -> Counter[Any]:
         """The rows of a plan in the engine: owner and values in their own units."""
         here = analyse_node(plan, self.catalog, self.facts)
-        sql = plan_sql(here, self.sample_key)
-        found = self.measurer._connection.sql(sql).fetchall()
-        names = [each[0] for each in self.measurer._connection.sql(sql).description]
+        with writing_in(self.measurer.engine.dialect):
+            sql = plan_sql(here, self.sample_key)
+        names, found = self.fetch(sql)
         owners = self.owners()
         result: Counter[Any] = Counter()
         for row in found:
@@ -177,13 +178,22 @@ class Registered:
             result[owners.get(named.get("dither_unit")), values] += 1
         return result
 
+    def fetch(self, sql: str) -> tuple[list[str], list[Any]]:
+        """Names and rows of a statement that the kernel would not run."""
+        if hasattr(self.measurer.engine, "session"):
+            answer = self.measurer.engine.session.sql(sql)
+            return answer.columns, [tuple(row) for row in answer.collect()]
+        cursor = self.measurer.engine.connection.execute(sql)
+        names = [column[0] for column in cursor.description]
+        return names, cursor.fetchall()
+
     def owners(self) -> dict[Any, str]:
         """The name of each owner's number, which is the same in all tables."""
         found: dict[Any, str] = {}
         for table in self.catalog.private_tables:
-            for number, owner in self.measurer._connection.sql(
+            for number, owner in self.fetch(
                 f'SELECT DISTINCT dither_unit, dither_owner FROM "{table.name}"'
-            ).fetchall():
+            )[1]:
                 assert found.setdefault(number, owner) == owner
         assert len(set(found.values())) == len(found)
         return found

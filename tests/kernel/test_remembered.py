@@ -164,7 +164,7 @@ def test_statements_are_kept_by_the_query_itself_and_only_so_many(
             measurer.prepare(query)
             assert measurer.measure(query)[0, 0] == expected
             assert len(measurer._compiled) <= 3
-    held = measurer._connection.execute(
+    held = measurer.engine.connection.execute(
         "SELECT count(*) FROM duckdb_prepared_statements()"
     ).fetchone()
     assert held is not None and held[0] <= 3

@@ -10,11 +10,11 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from dither import RefusedError, UnavailableError, steward
 from dither.data.measure import Measurer
+from dither.data.quoting import text as quote_text
 from dither.privacy.kernel.lease import Lease
 from tests.kernel.interrupted_clinic import COUNT, Clinic, engine_that, make_clinic, open_inside
 
@@ -138,10 +138,10 @@ def test_the_stewards_log_tells_why_and_nobody_else_does(
     con = site.connect("ann")
 
     def refuse(self: Measurer, *_: Any) -> str:
-        raise duckdb.ConversionException(f"Could not convert {ROW}")
+        return f"SELECT CAST({quote_text(ROW)} AS INTEGER)"
 
     with monkeypatch.context() as patch:
-        patch.setattr(Measurer, "_run", refuse)  # inside the engine's own error handling
+        patch.setattr(Measurer, "_run", refuse)  # the engine itself fails
         with pytest.raises(UnavailableError) as caught:
             con.sql(COUNT, epsilon="0.1")
     (line,) = read_log(site)

@@ -17,7 +17,7 @@ def test_a_statement_past_the_limit_keeps_its_charge_and_is_an_incident(tmp_path
 
     def measure_slowly(self, *_):
         tries.append(1)
-        return self._connection.execute(SLOW).fetchall()
+        return self.engine.connection.execute(SLOW).fetchall()
 
     with serving(tmp_path) as served:
         kernel = served.server._service._datasets["clinic"]._curator.kernel

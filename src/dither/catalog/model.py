@@ -60,16 +60,23 @@ class Source:
     """Where the rows lie. `location` is as written: relative to the catalog's file.
 
     The rest is how CSV is written: `null_texts` are texts that stand for a null, and `trim` says
-    that blanks around a field are not part of it.
+    that blanks around a field are not part of it. `copy` says where the registered copy lies, if
+    the engine is a server and it is not beside the source.
     """
 
-    engine: Literal["csv", "parquet", "duckdb"]
+    engine: Literal["csv", "parquet", "duckdb", "postgres", "spark"]
     location: str
     delimiter: str = ","
     quote: str = '"'
     null_texts: tuple[str, ...] = ()
     trim: bool = False
+    copy: str = ""
     line: int = field(default=0, compare=False, kw_only=True)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether `location` names a file or folder that DuckDB reads, and no server."""
+        return self.engine not in ("postgres", "spark")
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _write_source(source: Source) -> dict[str, Any]:
     usual = Source(source.engine, source.location)
     tree |= {
         key: getattr(source, key)
-        for key in ("delimiter", "quote", "trim")
+        for key in ("delimiter", "quote", "trim", "copy")
         if getattr(source, key) != getattr(usual, key)
     }
     return tree | ({"null_texts": list(source.null_texts)} if source.null_texts else {})

@@ -59,7 +59,7 @@ _COMMANDS = {
 """Each command: the module of `dither.cli` that has a function of its name, and an example."""
 _GROUPS = (
     *("budget", "ledger", "catalog", "registry", "token", "user", "group", "grant"),
-    *("issuer", "steward-key", "access-log", "local", "audit"),
+    *("issuer", "steward-key", "access-log", "local", "audit", "engine"),
 )
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 
@@ -67,7 +67,17 @@ _GROUPS = (
 _NOTHING_CHANGED = "stopped; nothing changed"
 _REGISTERING = ("register", "quickstart")
 _NEVER_ASKING = (
-    *("account", "audit", "bench", "catalog", "completion", "history", "interpret", "ledger"),
+    *(
+        "account",
+        "audit",
+        "bench",
+        "catalog",
+        "completion",
+        "engine",
+        "history",
+        "interpret",
+        "ledger",
+    ),
     *("local", "preview", "registry", "report", "status", "verify", "backup", "restore"),
 )
 """Commands that charge nothing, so that an interrupt leaves nothing to say."""

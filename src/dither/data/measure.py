@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.catalog import Catalog
-from dither.data.engines.duckdb import open_registered
-from dither.data.engines.scratch import release_folder
+from dither.data.engines.choose import open_copy
+from dither.data.engines.interface import Compiled, CopyEngine, MeasureError
 from dither.data.lower.cells import Spots, query_sql, spots, spots_sql
+from dither.data.lower.dialect import writing_in
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.select import read_batches, vectors_sql
-from dither.errors import DitherError, RefusedError
+from dither.errors import RefusedError
 from dither.plan.algebra import (
     Cells,
     Keys,
@@ -34,6 +34,7 @@ from dither.plan.grids import MOST_POINTS
 from dither.plan.vectors import MOST_KEPT, count_batch_rows, kept_bytes
 from dither.rules import PrivacyRule
 
+__all__ = ["MeasureError", "Measurer", "is_sampled"]
 _ANY_KEY = bytes(32)
 _OTHER_KEY = bytes([1]) * 32
 _FEW_CELLS = 10_000
@@ -45,20 +46,8 @@ OpenKey: TypeAlias = tuple[str | None, ...]
 Histogram: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-class MeasureError(DitherError):
-    """The engine failed. Its message may quote data, so it is dropped here."""
-
-
-class Compiled(NamedTuple):
-    """The SQL of a query, and what to run for it: the engine's name for it or its text; None where
-    a sample's key is in it."""
-
-    sql: str
-    run: str | None
-
-
 class Measurer:
-    """Answers queries over one registered version.
+    """Answers queries over one registered version, whichever engine holds its copy.
 
     `prepare` may fail freely; `measure` only after a charge.
     """
@@ -85,26 +74,19 @@ class Measurer:
         self.keeps_rows = False
         """Whether the encoded rows of the last query for vectors stay in memory for the next."""
         self._kept: tuple[Any, list[EncodedRows]] | None = None
-        self._is_closed = False
         self.kept_cells: dict[str, Any] | None = None
         """Exact cells by the hash of their query, while one lease reads the same ones again."""
         self._compiled: dict[
             str, Compiled
         ] = {}  # by the hash of the query: `==` confuses 1 and True
-        self._scratch = scratch or copy.parent / "scratch"
-        try:
-            self._connection = open_registered(copy, self._scratch)
-        except duckdb.Error:
-            release_folder(self._scratch)
-            raise MeasureError(
-                "the registered copy cannot be opened: ask the steward to register again"
-            ) from None
+        self.engine: CopyEngine = open_copy(copy, scratch or copy.parent / "scratch")
 
     def prepare(self, query: MeasuredQuery) -> str:
         """Compile a query, keep it, and return its SQL text.
 
         It reads the registered table's schema, no row.
         """
+        self.engine.check()
         key = plan_hash(query)
         compiled = self._compiled.get(key)
         if compiled is not None:
@@ -112,26 +94,20 @@ class Measurer:
         sql = self._write_sql(query, _ANY_KEY)
         is_fixed = sql == self._write_sql(query, _OTHER_KEY)
         name = f"dither_{key}"
-        try:
-            self._make_room()
-            if is_fixed and not isinstance(query, (Quantiles, UnitVectors)):
-                self._connection.execute(f"PREPARE {name} AS {sql}")
-                self._compiled[key] = Compiled(sql, f"EXECUTE {name}")
-            # quantiles and vectors are read as they come, which the engine does not do for
-            # statements that it keeps
-            else:
-                self._connection.execute(f"EXPLAIN {sql}").fetchall()
-                self._compiled[key] = Compiled(sql, sql if is_fixed else None)
-        except duckdb.Error:
-            raise MeasureError("the question could not be compiled") from None
+        self._make_room()
+        # quantiles and vectors are read as they come, which the engine does not do for statements
+        # that it keeps
+        is_kept = is_fixed and not isinstance(query, (Quantiles, UnitVectors))
+        run = self.engine.compile(name, sql, is_kept=is_kept)
+        self._compiled[key] = Compiled(sql, run if is_fixed else None)
         return sql
 
     def _make_room(self) -> None:
         """Forget all compiled statements once there are MOST_COMPILED of them."""
         if len(self._compiled) >= MOST_COMPILED:
             for statement in self._compiled.values():
-                if statement.run is not None and statement.run != statement.sql:
-                    self._connection.execute(statement.run.replace("EXECUTE", "DEALLOCATE", 1))
+                if statement.run is not None:
+                    self.engine.forget(statement.run)
             self._compiled.clear()
 
     def measure(self, query: MeasuredQuery, sample_key: bytes | None = None) -> Any:
@@ -207,17 +183,12 @@ class Measurer:
         if self._kept is not None and self._kept[0] == read_again:
             return add_unit_vectors(query, rows, self._kept[1], sample_key)
         self._kept = None
-        try:
-            reader = self._connection.sql(statement).to_arrow_reader(count_batch_rows(query, rows))
-            blocks: Iterable[EncodedRows] = encode_rows(
-                query, rows, read_batches(query, rows, reader)
-            )
-            if self.keeps_rows and kept_bytes(query, rows) <= MOST_KEPT:
-                blocks = list(blocks)
-                self._kept = (read_again, blocks)
-            return add_unit_vectors(query, rows, blocks, sample_key)
-        except duckdb.Error:
-            raise MeasureError("the engine failed") from None
+        batches = self.engine.stream(statement, count_batch_rows(query, rows))
+        blocks: Iterable[EncodedRows] = encode_rows(query, rows, read_batches(query, rows, batches))
+        if self.keeps_rows and kept_bytes(query, rows) <= MOST_KEPT:
+            blocks = list(blocks)
+            self._kept = (read_again, blocks)
+        return add_unit_vectors(query, rows, blocks, sample_key)
 
     def _measure_owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
         table = self._fetch_table(query, sample_key)
@@ -232,7 +203,7 @@ class Measurer:
         Where the catalog bounds the points, they are counted in an array; else the engine groups
         them.
         """
-        if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
+        if (layout := self._lay_out(query)) is not None:
             indexes, counts = self._count_spots(query, sample_key, layout)
             return {(): dict(_cut(indexes, counts, layout.points))}
         table = self._fetch_table(query, sample_key)
@@ -259,19 +230,14 @@ class Measurer:
         """
         waiting: list[NDArray[np.int64]] = []
         filled: NDArray[np.int64] | None = None
-        try:
-            for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(
-                max(_BATCH, layout.room)
-            ):
-                # Nothing lies outside its grid; a row that did would count at the last point.
-                waiting.append(np.minimum(batch.column(0).to_numpy(), layout.counters - 1))
-                if _COUNTERS_PER_ROW * sum(map(len, waiting)) > layout.counters:
-                    filled = np.zeros(layout.counters, np.int64) if filled is None else filled
-                    indexes, counts = _count_equal(waiting)
-                    filled[indexes] += counts
-                    waiting.clear()
-        except duckdb.Error:
-            raise MeasureError("the engine failed") from None
+        for batch in self.engine.stream(self._run(query, sample_key), max(_BATCH, layout.room)):
+            # Nothing lies outside its grid; a row that did would count at the last point.
+            waiting.append(np.minimum(batch.column(0).to_numpy(), layout.counters - 1))
+            if _COUNTERS_PER_ROW * sum(map(len, waiting)) > layout.counters:
+                filled = np.zeros(layout.counters, np.int64) if filled is None else filled
+                indexes, counts = _count_equal(waiting)
+                filled[indexes] += counts
+                waiting.clear()
         indexes, counts = _count_equal(waiting)
         if filled is None:
             return indexes, counts
@@ -279,25 +245,18 @@ class Measurer:
         indexes = np.flatnonzero(filled != 0)
         return indexes, filled[indexes]
 
-    def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
-        """Run a query and return its rows as an Arrow table.
+    def _lay_out(self, query: Quantiles) -> Spots | None:
+        """The array in which the rows of a query are counted; None where the engine groups them."""
+        with writing_in(self.engine.dialect):
+            return spots(query, self._analyses.analyse_rows(query.plan).columns)
 
-        Raises MeasureError without the engine's words.
-        """
-        try:
-            return self._connection.sql(self._run(query, sample_key)).to_arrow_table()
-        except duckdb.Error:
-            raise MeasureError("the engine failed") from None
+    def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
+        """Run a query and return its rows as an Arrow table."""
+        return self.engine.fetch_table(self._run(query, sample_key))
 
     def _fetch_rows(self, query: MeasuredQuery, sample_key: bytes | None) -> list[tuple[int, ...]]:
-        """Run a query and return its few rows as tuples of exact integers.
-
-        Raises MeasureError without the engine's words.
-        """
-        try:
-            return self._connection.execute(self._run(query, sample_key)).fetchall()
-        except duckdb.Error:
-            raise MeasureError("the engine failed") from None
+        """Run a query and return its few rows as tuples of exact integers."""
+        return self.engine.fetch_rows(self._run(query, sample_key))
 
     def _run(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Return the SQL that runs a query: the prepared statement, else its text with the sample
@@ -310,11 +269,23 @@ class Measurer:
     def _write_sql(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Write the SQL of a query; quantiles of few points are counted in an array."""
         rows = self._analyses.analyse_rows(query.plan)
-        if isinstance(query, UnitVectors):
-            return vectors_sql(query, rows, sample_key)
-        if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
-            return spots_sql(query, rows, layout.room, sample_key)
-        return query_sql(query, rows, sample_key)
+        with writing_in(self.engine.dialect):
+            if isinstance(query, UnitVectors):
+                self._check_vectors()
+                return vectors_sql(query, rows, sample_key)
+            if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
+                return spots_sql(query, rows, layout.room, sample_key)
+            return query_sql(query, rows, sample_key)
+
+    def _check_vectors(self) -> None:
+        """Refuse sums of vectors where they would need rows to leave a server."""
+        if not self.engine.dialect.counts_outside:
+            raise RefusedError(
+                f"vectors of people are added up in this process, and rows never leave the engine "
+                f"{self.engine.dialect.engine}: register the data with engine parquet or duckdb to "
+                "learn from it",
+                rule=PrivacyRule.NO_RULE,
+            )
 
     def _read_labels(self, table: Any, query: MeasuredQuery) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""
@@ -324,15 +295,12 @@ class Measurer:
 
     def interrupt(self) -> None:
         """Stop the statement that runs; it then raises. Another thread may call it."""
-        self._connection.interrupt()
+        self.engine.interrupt()
 
     def close(self) -> None:
-        """Close the connection and give up the scratch folder; harmless when called again."""
-        self._connection.close()
+        """Close the copy; harmless when called again."""
+        self.engine.close()
         self._kept = None
-        if not self._is_closed:
-            self._is_closed = True
-            release_folder(self._scratch)
 
 
 def is_sampled(query: MeasuredQuery) -> bool:

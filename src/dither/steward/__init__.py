@@ -16,6 +16,7 @@ from dither.steward.budgets import (
     reissue,
 )
 from dither.steward.discarding import discard, list_discarded
+from dither.steward.engines import write_postgres_grants
 from dither.steward.machine import MachineDataset, list_datasets
 from dither.steward.registration import (
     Registration,
@@ -70,4 +71,5 @@ __all__ = [
     "restore_backup",
     "truth",
     "verify_ledger",
+    "write_postgres_grants",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from dither.data.register.placing import drop_copy
 from dither.errors import RefusedError
 from dither.privacy.ledger import default_head_path, lineages
 from dither.rules import PrivacyRule
@@ -42,5 +43,7 @@ def discard(state: State) -> None:
     """Remove a dev lineage: its registered copies, ledger, keys and head. Catalog and source files
     stay."""
     check_can_discard(state)
+    for folder in state.versions.iterdir():
+        drop_copy(folder)
     forget_head(state)
     shutil.rmtree(state.root)

@@ -24,7 +24,9 @@ from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash, from_json, to_json
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
+from dither.data.register.placing import list_problems, place_copy
 from dither.data.register.registration import Repairs, write_copy_and_facts
+from dither.data.register.stages import COPYING
 from dither.errors import DitherError, ParameterError, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.kernel.cores import no_core_dumps
@@ -94,6 +96,12 @@ class Act:
     ledger_url: str | None = None
     recorded: int | None = None
 
+    @property
+    def source_text(self) -> str:
+        """What names the source: its path, or the server's address."""
+        is_server = self.catalog.source.engine == "postgres"
+        return self.catalog.source.location if is_server else str(self.folder.resolve())
+
     def describe_interrupt(self) -> str:
         """What an interrupt left behind."""
         if self.recorded is None:
@@ -108,6 +116,11 @@ def register_act(
     share: Callable[[float], None] | None,
 ) -> Registration:
     """Do a registration; an interrupt leaves either all of it or nothing."""
+    if problems := list_problems(act.catalog):
+        raise RefusedError(
+            f"the engine {act.catalog.source.engine} cannot hold this catalog: {problems[0]}",
+            rule=PrivacyRule.WIDTHS,
+        )
     catalog = act.catalog
     state = act.state
     with _lock_registration(state):
@@ -122,7 +135,7 @@ def register_act(
                     rule=PrivacyRule.DEV,
                 )
             if act.context == "dev":
-                source = str(act.folder.resolve())
+                source = act.source_text
                 lineages.check_never_prod(state.installation_id(), catalog.lineage, source)
             version = 1 if before is None else before.version + 1
             repairs, facts = _write_version(
@@ -140,7 +153,7 @@ def _record(
 ) -> None:
     """Make a written version the registered one."""
     catalog = act.catalog
-    _write(act.state.source_file, str(act.folder.resolve()).encode())
+    _write(act.state.source_file, act.source_text.encode())
     public = {"context": act.context, "lineage": catalog.lineage, "facts_hash": facts.hash}
     ledger.record_register(version, catalog_hash(catalog), public)
     act.recorded = version
@@ -202,6 +215,11 @@ def _write_version(
         _write(new / "facts.json", dumps(facts.to_json()).encode())
         os.chmod(new / "data.duckdb", 0o600)
         _sync(new / "data.duckdb")
+        if not catalog.source.is_path:
+            stage(COPYING)
+            place_copy(
+                catalog, new / "data.duckdb", name_copy(state.installation_id(), version), share
+            )
         _sync(new)
         new.rename(state.version(version))
         _sync(state.versions)
@@ -210,6 +228,11 @@ def _write_version(
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(spill, ignore_errors=True)
         state.plain_spill_file.unlink(missing_ok=True)
+
+
+def name_copy(installation: str, version: int) -> str:
+    """Name the copy of a version on a server that may hold those of others."""
+    return f"dither_{installation}_{version:04d}"
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:

@@ -11,6 +11,7 @@ import duckdb
 from dither.catalog import Catalog, Source, Table
 from dither.catalog.file.draft import draft
 from dither.data.register.connections import open_for_schema
+from dither.data.register.server_tables import open_tables
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import (
     check_source_types,
@@ -45,31 +46,57 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
     """Compare the catalog with the names in the source's schema, and say the outcome. Reads no
     value."""
     source_path = catalog_file.parent / catalog.source.location
-    if not source_path.exists():
+    if catalog.source.is_path and not source_path.exists():
         return f"the source {source_path} is not here: its columns were not compared"
     errors = list_source_problems(catalog, source_path)
     if errors:
         raise errors[0]
-    return f"the source {source_path} has every declared column"
+    shown = source_path if catalog.source.is_path else catalog.source.location
+    return f"the source {shown} has every declared column"
 
 
 def list_source_problems(catalog: Catalog, source_path: Path) -> tuple[CatalogError, ...]:
     """List what the source lacks of the catalog, table by table."""
-    if not source_path.exists():
+    if not catalog.source.is_path:
+        messages = _compare_server(catalog, source_path)
+    elif source_path.exists():
+        messages = _compare_files(catalog, source_path)
+    else:
         return ()
-    connection = open_for_schema()
-    try:
-        messages = [
-            (table, _compare_table(connection, catalog.source, source_path, table))
-            for table in catalog.tables
-        ]
-    finally:
-        connection.close()
     return tuple(
         CatalogError(f"table {table.name}: {message}", file=catalog.file, line=table.line)
         for table, message in messages
         if message is not None
     )
+
+
+def _compare_files(catalog: Catalog, source_path: Path) -> list[tuple[Table, str | None]]:
+    """Compare every table with the files of the source."""
+    connection = open_for_schema()
+    try:
+        return [
+            (table, _compare_table(connection, catalog.source, source_path, table))
+            for table in catalog.tables
+        ]
+    finally:
+        connection.close()
+
+
+def _compare_server(catalog: Catalog, source_path: Path) -> list[tuple[Table, str | None]]:
+    """Compare every table with the server's. Raises DitherError where it cannot be reached."""
+    tables = open_tables(catalog.source, source_path, source_path)
+    assert tables is not None
+    messages: list[tuple[Table, str | None]] = []
+    try:
+        for table in catalog.tables:
+            try:
+                tables.check_table(table)
+                messages.append((table, None))
+            except SourceError as error:
+                messages.append((table, str(error)))
+    finally:
+        tables.close()
+    return messages
 
 
 def _compare_table(

@@ -41,7 +41,7 @@ DECIDE: dict[str, dict[str, str]] = {
         "every certificate",
     },
     "source": {
-        "engine": "choose csv, parquet or duckdb",
+        "engine": "choose csv, parquet, duckdb, postgres or spark",
         "location": "write the folder or file, relative to the catalog",
         "delimiter": "csv: write the character between two fields, if it is not a comma",
         "quote": 'csv: write the character around a field, if it is not "',

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from dither.catalog.file.fields import Fields, Where
 from dither.catalog.model import Source
 
-ENGINES: tuple[Literal["csv", "parquet", "duckdb"], ...] = ("csv", "parquet", "duckdb")
+ENGINES: tuple[Literal["csv", "parquet", "duckdb", "postgres", "spark"], ...] = (
+    *("csv", "parquet", "duckdb"),
+    *("postgres", "spark"),
+)
 QUOTES = ('"', "'")
 A_DELIMITER = "one character such as ';' or '|', or the word tab"
 CSV_KEYS = ("delimiter", "quote", "null_texts", "trim")
+_SECRET = re.compile(r"password\s*=\s*[^\s&]|://[^/@]*:[^/@]+@", re.IGNORECASE)
 
 
 def read_source(outer: Fields, file: str) -> Source:
@@ -19,10 +24,20 @@ def read_source(outer: Fields, file: str) -> Source:
     fields = Fields(Where(file, "source"), outer.node("source"), line, "source")
     engine = fields.choice("engine", ENGINES)
     location = fields.text("location")
+    if engine != "postgres":
+        fields.forbid("copy", f"the copy of engine {engine} lies in the state folder")
+    copy = fields.text("copy") if "copy" in fields else ""
+    for key, written in (("location", location), ("copy", copy)):
+        if engine == "postgres" and _SECRET.search(written):
+            raise fields.error(
+                f"{key} holds a password, and a catalog is public: put it into a service file or "
+                "a password file (~/.pgpass)",
+                key,
+            )
     if engine != "csv":
         for key in CSV_KEYS:
             fields.forbid(key, f"it says how CSV is written, and the engine is {engine}")
-        return Source(engine, location, line=line)
+        return Source(engine, location, copy=copy, line=line)
     usual = Source(engine, location)
     return Source(
         engine,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 import duckdb
 
+from dither.data.engines.interface import MeasureError
 from dither.data.engines.resources import Resources
-from dither.data.engines.scratch import claim_folder
+from dither.data.engines.scratch import claim_folder, release_folder
+from dither.data.lower.dialect import DUCKDB
 
 _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
@@ -112,11 +116,69 @@ def _load_and_lock(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET lock_configuration = true")
 
 
-def name(identifier: str) -> str:
-    """An identifier, quoted."""
-    return '"' + identifier.replace('"', '""') + '"'
+class DuckDBEngine:
+    """A registered file, opened read-only in this process."""
 
+    dialect = DUCKDB
 
-def text(value: str) -> str:
-    """A text constant, quoted."""
-    return "'" + value.replace("'", "''") + "'"
+    def __init__(self, path: Path, scratch: Path) -> None:
+        """Open the copy at `path`; the engine spills into `scratch`."""
+        self._scratch: Path | None = scratch
+        try:
+            self.connection = open_registered(path, scratch)
+        except duckdb.Error:
+            release_folder(scratch)
+            raise MeasureError(
+                "the registered copy cannot be opened: ask the steward to register again"
+            ) from None
+
+    def check(self) -> None:
+        """The file is open in this process: there is nothing to reach."""
+
+    def compile(self, name: str, sql: str, *, is_kept: bool) -> str:
+        """Check a statement, and keep it under `name` where that is asked for."""
+        try:
+            if is_kept:
+                self.connection.execute(f"PREPARE {name} AS {sql}")
+                return f"EXECUTE {name}"
+            self.connection.execute(f"EXPLAIN {sql}").fetchall()
+            return sql
+        except duckdb.Error:
+            raise MeasureError("the question could not be compiled") from None
+
+    def forget(self, run: str) -> None:
+        """Forget a kept statement; nothing else is kept."""
+        if run.startswith("EXECUTE "):
+            self.connection.execute(run.replace("EXECUTE", "DEALLOCATE", 1))
+
+    def fetch_rows(self, run: str) -> list[tuple[int, ...]]:
+        """Run a statement and return its few rows as tuples of exact integers."""
+        try:
+            return self.connection.execute(run).fetchall()
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
+
+    def fetch_table(self, run: str) -> Any:
+        """Run a statement and return its rows as an Arrow table."""
+        try:
+            return self.connection.sql(run).to_arrow_table()
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
+
+    def stream(self, run: str, rows: int) -> Iterator[Any]:
+        """Run a statement and yield its rows as Arrow batches."""
+        try:
+            yield from self.connection.sql(run).to_arrow_reader(rows)
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
+
+    def interrupt(self) -> None:
+        """Stop the statement that runs."""
+        self.connection.interrupt()
+
+    def close(self) -> None:
+        """Close the connection and give up the scratch folder."""
+        self.connection.close()
+        if self._scratch is not None:
+            release_folder(self._scratch)
+            self._scratch = None

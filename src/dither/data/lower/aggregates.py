@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import clamp_value
+from dither.data.quoting import name
 from dither.plan.algebra import (
     Aggregate,
     Count,
@@ -34,21 +35,19 @@ def aggregate_sql(
     """
     match aggregate:
         case Count():
-            return "CAST(count(*) AS HUGEINT)"
+            return _wide("count(*)")
         case CountUnits():
-            return f"CAST(count(DISTINCT {UNIT}) AS HUGEINT)"
+            return _wide(f"count(DISTINCT {UNIT})")
         case CountValues(column):
-            return f"CAST({_count(name(column), columns[column])} AS HUGEINT)"
+            return _wide(_count(name(column), columns[column]))
         case CountDistinct(column):
-            return f"CAST({_count_distinct(name(column), columns[column])} AS HUGEINT)"
+            return _wide(_count_distinct(name(column), columns[column]))
         case Sum(column):
-            total = (
-                f"sum({name(column)})"
-                if column in inside
-                else f"sum({_summand(name(column), columns[column])})"
-            )
+            domain = columns[column]
+            summand = name(column) if column in inside else _summand(name(column), domain)
+            total = dialect().sum(summand, domain.largest)
             if by := shifts.get(column, 0):
-                total += f" - CAST({by} AS HUGEINT) * count(*)"
+                total += f" - {_wide(str(by))} * count(*)"
             return f"coalesce({total}, 0)"
         case Minimum(column):
             # null is above all values: it stays where there is nothing else
@@ -56,6 +55,10 @@ def aggregate_sql(
         case Maximum(column):
             return _maximum(name(column), columns[column])
     raise AssertionError(f"no lowering for {type(aggregate).__name__}")
+
+
+def _wide(sql: str) -> str:
+    return f"CAST({sql} AS {dialect().wide_type})"
 
 
 def _count(column: str, domain: Domain) -> str:
@@ -91,4 +94,5 @@ def _maximum(column: str, domain: Domain) -> str:
     # One literal, so that it has a type that holds it: the engine subtracts narrowly.
     moved = null_code(domain) - below
     maximum = f"max({wide} - {null_flag(column, domain)} * {moved})"
-    return f"({maximum} + CAST({maximum} = {below} AS TINYINT) * {moved})"
+    is_below = dialect().truth(f"{maximum} = {below}", dialect().flag_type)
+    return f"({maximum} + {is_below} * {moved})"

@@ -8,13 +8,14 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import UNIT, holds_null, integer, list_names, null_code, recode_null
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import clamp_value
 from dither.data.lower.plan import plan_sql
 from dither.data.lower.shifted import remove_shifts
 from dither.data.lower.stored import inside, stored_sums
+from dither.data.quoting import name
 from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Columns
@@ -84,7 +85,7 @@ def spots(query: Quantiles, columns: Columns) -> Spots | None:
     Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the
     engine.
     """
-    if open_keys_in(query.keys, columns):
+    if open_keys_in(query.keys, columns) or not dialect().counts_outside:
         return None
     points = points_in(query.column, columns).count
     counters = points * prod(domain.codes for domain in key_domains_in(query.keys, columns))
@@ -126,7 +127,9 @@ def _grid_index(query: Quantiles, points: Points, columns: Columns) -> str:
     """SQL: the place of a row's value in the grid."""
     value = integer(name(query.column), columns[query.column])
     above = f"({clamp_value(value, points.low, points.high)} - ({points.low}))"
-    return above if points.step == 1 else f"{above} // {points.step}"
+    if points.step == 1:
+        return above
+    return dialect().divide(above, str(points.step), columns[query.column].largest)
 
 
 def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
@@ -134,18 +137,14 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     fastest."""
     code = "CAST(0 AS BIGINT)"
     codes = prod(domain.codes for domain in domains)
-    if (
-        len(domains) == 1
-        and codes <= _SMALL
-        and not domains[0].first
-        and _is_code(domains[0], columns)
-    ):
+    is_narrow = codes <= _SMALL and dialect().has_narrow_codes
+    if len(domains) == 1 and is_narrow and not domains[0].first and _is_code(domains[0], columns):
         return f"CAST({name(domains[0].column)} & {_SMALL} AS TINYINT)"
     for domain in domains:
         value = recode_null(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
-    return f"CAST(({code}) & {_SMALL} AS TINYINT)" if codes <= _SMALL else code
+    return f"CAST(({code}) & {_SMALL} AS TINYINT)" if is_narrow else code
 
 
 def _is_code(domain: KeyDomain, columns: Columns) -> bool:

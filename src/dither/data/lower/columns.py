@@ -9,8 +9,8 @@ null took up to three times as long as one without. Texts are as the engine has 
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
-from dither.data.lower.functions.sql import WIDE
+from dither.data.lower.dialect import dialect
+from dither.data.quoting import name
 from dither.plan.domain import Columns, Domain, is_stored
 from dither.plan.stability import Node, Owned, Public
 
@@ -61,7 +61,7 @@ def list_names(names: list[str], table: str = "") -> str:
 
 def integer(sql: str, domain: Domain) -> str:
     """SQL: a stored value in a type wide enough to compute with."""
-    return f"CAST({sql} AS {'BIGINT' if domain.largest < WIDE else 'HUGEINT'})"
+    return f"CAST({sql} AS {dialect().integer_type(domain.largest)})"
 
 
 def holds_null(domain: Domain) -> bool:
@@ -82,7 +82,7 @@ def null_code(domain: Domain) -> int:
 
 def null_flag(sql: str, domain: Domain) -> str:
     """SQL: 1 where a column is null, else 0."""
-    return f"CAST({sql} = {null_code(domain)} AS TINYINT)"
+    return dialect().truth(f"{sql} = {null_code(domain)}", dialect().flag_type)
 
 
 def encode_null(sql: str, flag: str, domain: Domain) -> str:
@@ -102,7 +102,7 @@ def recode_null(sql: str, domain: Domain, null: int) -> str:
     if not holds_null(domain) or null == null_code(domain):
         return value
     moved = null - null_code(domain)
-    wide = "BIGINT" if max(domain.largest, abs(moved)) < WIDE else "HUGEINT"
+    wide = dialect().integer_type(max(domain.largest, abs(moved)))
     return f"({value} + {null_flag(sql, domain)} * CAST({moved} AS {wide}))"
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor
 
-from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import holds_null, null_code
+from dither.data.lower.dialect import dialect
 from dither.data.lower.expressions import Lowered
+from dither.data.quoting import name
 from dither.plan.domain import Columns, Domain, is_stored
 from dither.plan.expressions import (
     And,
@@ -85,7 +86,7 @@ def _compare(column: str, operator: str, constant: Fraction | str, domain: Domai
     """Write SQL that compares a column with a constant, in grid steps; false where it is null."""
     if isinstance(constant, str):
         if domain.kind != "category":
-            return f"({column} {operator} {text(constant)})"
+            return f"({column} {operator} {dialect().text(constant)})"
         return _and_not_null(column, f"{column} {operator} {domain.labels.index(constant)}", domain)
     grid_value = constant / domain.step
     if operator in ("=", "<>") and grid_value.denominator != 1:

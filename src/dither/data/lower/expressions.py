@@ -16,11 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import holds_null, null_flag
-from dither.data.lower.functions import SQL
+from dither.data.lower.dialect import dialect
+from dither.data.lower.functions import write_function
 from dither.data.lower.functions.sql import SqlArguments
 from dither.data.lower.nulls import pair
+from dither.data.quoting import name
 from dither.plan.domain import Columns, is_stored
 from dither.plan.expressions import Call, Column, Expression, Value
 from dither.plan.functions import TABLE, arguments_of
@@ -147,13 +148,14 @@ def _lower_call(
         if operand.null:
             before.append(f"CASE WHEN {operand.null} = 0 THEN {operand.value} END AS {engine[-1]}")
     raw = layers.name_column()
-    here.append(f"{SQL[function.name](replace(arguments, sql=tuple(engine)), result)} AS {raw}")
+    written = write_function(function.name, replace(arguments, sql=tuple(engine)), result)
+    here.append(f"{written} AS {raw}")
     if not (is_stored(result) and result.nullable):
         return Lowered(raw)
     output = Lowered(layers.name_column(), layers.name_column())
     after += [
         f"coalesce({raw}, {result.low}) AS {output.value}",
-        f"CAST({raw} IS NULL AS TINYINT) AS {output.null}",
+        f"{dialect().truth(f'{raw} IS NULL', dialect().flag_type)} AS {output.null}",
     ]
     return output
 
@@ -168,7 +170,7 @@ def _collect(
     if isinstance(expression, Value):
         value = expression.value
         lowered[expression] = Lowered(
-            str(value.numerator) if isinstance(value, Fraction) else text(value)
+            str(value.numerator) if isinstance(value, Fraction) else dialect().text(value)
         )
         return 0
     height = 1 + max(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import list_carried
 from dither.data.lower.conditions import condition_sql, expressions_in
 from dither.data.lower.expressions import compute_columns
 from dither.data.lower.functions.sql import clamp_value
+from dither.data.quoting import name
 from dither.plan.algebra import Filter
 from dither.plan.analyse import Analysed
 

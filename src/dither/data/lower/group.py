@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import companion, from_engine_null, integer, list_names, null_code
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import clamp_value
+from dither.data.quoting import name
 from dither.plan.algebra import Group
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Domain
@@ -42,5 +43,5 @@ def _public_sql(plan: Group, source: str, before: Analysed, here: Analysed) -> s
 def _bounded_sql(value: str, domain: Domain) -> str:
     """Write the SQL of an aggregate within its bounds; the integer after them stands for null."""
     high = null_code(domain) if domain.nullable else domain.high
-    wide = from_engine_null(f"CAST({value} AS HUGEINT)", domain)
+    wide = from_engine_null(f"CAST({value} AS {dialect().wide_type})", domain)
     return integer(clamp_value(wide, domain.low, high), domain)

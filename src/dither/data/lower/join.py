@@ -5,7 +5,6 @@ Two private sides always meet by owner, whether or not the plan says so (rule ow
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import (
     UNIT,
     code_column,
@@ -14,6 +13,7 @@ from dither.data.lower.columns import (
     list_carried,
     list_names,
 )
+from dither.data.quoting import name
 from dither.plan.algebra import Join
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned

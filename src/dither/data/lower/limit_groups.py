@@ -5,7 +5,6 @@ Here x indexes the key, and a and b are the owner's.
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import (
     HASH_A,
     HASH_B,
@@ -18,6 +17,7 @@ from dither.data.lower.columns import (
     list_names,
     null_flag,
 )
+from dither.data.quoting import name
 from dither.plan.algebra import LimitGroups
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Domain

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from dither.data.lower.functions import SQL, UNDEFINED
+from dither.data.lower.dialect import dialect
+from dither.data.lower.functions import UNDEFINED, write_function
 from dither.data.lower.functions.sql import SqlArguments, aligned_sql, cast
 from dither.plan.domain import Domain, is_stored
 from dither.plan.functions.table import Function
@@ -39,10 +40,15 @@ def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> P
         return None
     null_flags = [flag for flag in flags if flag]
     if function.name in UNDEFINED:
-        null_flags.append(f"CAST({UNDEFINED[function.name](a)} AS TINYINT)")
-    return SQL[function.name](a, result), " | ".join(
+        null_flags.append(_flag(UNDEFINED[function.name](a)))
+    return write_function(function.name, a, result), " | ".join(
         null_flags
     ) if null_flags and result.nullable else None
+
+
+def _flag(condition: str) -> str:
+    """SQL: 1 where a condition holds, else 0."""
+    return dialect().truth(condition, dialect().flag_type)
 
 
 def _true(value: str, flag: str | None) -> str:
@@ -74,7 +80,7 @@ def _case(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> 
     last = len(a.sql) - 1
     tests = range(0, last, 2)
     sql = tuple(_true(a.sql[p], flags[p]) if p in tests else a.sql[p] for p in range(len(a.sql)))
-    value = SQL[function.name](replace(a, sql=sql), result)
+    value = write_function(function.name, replace(a, sql=sql), result)
     whens = " ".join(f"WHEN {sql[p]} = 1 THEN {flags[p + 1] or 0}" for p in tests)
     rest = (flags[last] or "0") if len(a.sql) % 2 else "1"
     return (
@@ -110,7 +116,7 @@ def _extreme(function: Function, a: SqlArguments, flags: Flags, result: Domain) 
 def _nullif(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """The first value, null where it was or where both are known and equal."""
     left, right = aligned_sql(a)
-    equal = f"CAST(({left}) = ({right}) AS TINYINT)" + (f" * (1 - {flags[1]})" if flags[1] else "")
+    equal = _flag(f"({left}) = ({right})") + (f" * (1 - {flags[1]})" if flags[1] else "")
     return cast(a.sql[0], a.domains[0].largest), f"{flags[0]} | ({equal})" if flags[0] else equal
 
 
@@ -118,7 +124,7 @@ def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pai
     """Write IS DISTINCT FROM: one is null and the other is not, or both are known and differ."""
     left, right = aligned_sql(a)
     left_null, right_null = (flag or "0" for flag in flags)
-    differ = f"(1 - {left_null}) * (1 - {right_null}) * CAST(({left}) <> ({right}) AS TINYINT)"
+    differ = f"(1 - {left_null}) * (1 - {right_null}) * {_flag(f'({left}) <> ({right})')}"
     return (
         f"CAST({left_null} + {right_null} - 2 * {left_null} * {right_null} + {differ} AS BIGINT)",
         None,
@@ -128,7 +134,7 @@ def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pai
 def _between(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """Write BETWEEN: at least the low end and at most the high one, either of which may be null."""
     value, low, high = aligned_sql(a)
-    tests = (f"CAST(({value}) >= ({low}) AS BIGINT)", f"CAST(({value}) <= ({high}) AS BIGINT)")
+    tests = (dialect().truth(f"({value}) >= ({low})"), dialect().truth(f"({value}) <= ({high})"))
     ends = [[flag for flag in (flags[0], flags[end]) if flag] for end in (1, 2)]
     return _and(
         function,

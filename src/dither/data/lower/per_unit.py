@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import HASH_A, HASH_B, UNIT, companion, integer, list_names
+from dither.data.quoting import name
 from dither.plan.algebra import PerUnit
 from dither.plan.analyse import Analysed
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import HASH_A, HASH_B, UNIT, companion, encode_null, integer
 from dither.data.lower.expressions import compute_columns
 from dither.data.lower.functions.sql import clamp_value
+from dither.data.quoting import name
 from dither.plan.algebra import Call, Column, Project
 from dither.plan.analyse import Analysed
 from dither.plan.expressions import Expression

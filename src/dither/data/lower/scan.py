@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import from_engine_null, list_carried, list_names
+from dither.data.quoting import name
 from dither.plan.algebra import Scan
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Public

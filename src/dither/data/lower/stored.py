@@ -9,8 +9,8 @@ there a clamp is quicker.
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import holds_null
+from dither.data.quoting import name
 from dither.plan.algebra import Cells, Column, Filter, Project, Scan, Sum
 from dither.plan.analyse import Analysed
 

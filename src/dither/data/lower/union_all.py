@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import holds_null, list_carried, null_code, recode_null
+from dither.data.quoting import name
 from dither.plan.analyse import Analysed
 
 

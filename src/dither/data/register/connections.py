@@ -11,8 +11,9 @@ from pathlib import Path
 
 import duckdb
 
-from dither.data.engines.duckdb import CRYPTOGRAPHY, note_connection, text
+from dither.data.engines.duckdb import CRYPTOGRAPHY, note_connection
 from dither.data.engines.resources import Resources
+from dither.data.quoting import text
 
 CANNOT_ENCRYPT = "read-only crypto module"
 """What DuckDB says where it must spill and has no library that it trusts to encrypt."""

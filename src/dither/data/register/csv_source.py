@@ -10,7 +10,7 @@ import csv
 from pathlib import Path
 
 from dither.catalog import Source, Table
-from dither.data.engines.duckdb import name, text
+from dither.data.quoting import name, text
 from dither.data.register.source_types import SourceError
 
 _BLANKS = " \t"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dither.catalog import Catalog, Table
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER
+from dither.data.quoting import name
 
 
 def count_left_out(

@@ -8,7 +8,6 @@ owner's rows (rule rank-by-content). Proof: docs/proofs/stability.md#registratio
 from __future__ import annotations
 
 from dither.catalog import Catalog, Column, Table
-from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import (
     HASH_A,
     HASH_B,
@@ -20,6 +19,7 @@ from dither.data.lower.columns import (
     index_column,
     null_code,
 )
+from dither.data.quoting import name, text
 from dither.data.register.repair import is_text, storage_type
 from dither.plan.domain import declared_domain
 from dither.plan.facts import NO_FACTS, Facts

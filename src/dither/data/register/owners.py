@@ -11,7 +11,9 @@ from __future__ import annotations
 import duckdb
 
 from dither.catalog import Catalog, Date, OwnerColumn, OwnerReference, Table, Timestamp, Unit
-from dither.data.engines.duckdb import name
+from dither.data.lower.dialect import dialect
+from dither.data.lower.functions.sql import divide_floor
+from dither.data.quoting import name
 from dither.data.register.repair import parse_sql, repair_sql
 from dither.errors import DitherError
 
@@ -64,21 +66,32 @@ def make_owner_map(
 
     Under windows it is within one window. Raises RegistrationError where a key has two owners.
     """
-    owner, join = owner_sql(catalog, parent)
     owner_map = map_name(parent, key)
-    columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
-    present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
-        f"CREATE TEMP TABLE {owner_map} AS SELECT "
-        f"{', '.join(f'raw.{column}' for column in columns)}, min({owner}) AS {FIRST}, "
-        f"max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} AS raw{join} WHERE "
-        f"{present} AND {owner} IS NOT NULL GROUP BY "
-        f"{', '.join(f'raw.{column}' for column in columns)}"
+        f"CREATE TEMP TABLE {owner_map} AS {owner_map_sql(catalog, parent, key, rows)}"
     )
     two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
-    if two is not None and two[0]:
+    refuse_two_owners(parent, key, two[0] if two else 0)
+
+
+def owner_map_sql(catalog: Catalog, parent: Table, key: tuple[str, ...], rows: str) -> str:
+    """Write the SELECT of a parent's keys with the least and the largest owner of each."""
+    owner, join = owner_sql(catalog, parent)
+    columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
+    present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
+    shown = ", ".join(f"raw.{column}" for column in columns)
+    return (
+        f"SELECT {shown}, min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM "
+        f"{add_window(catalog, parent, rows)} AS raw{join} WHERE {present} AND {owner} IS NOT NULL "
+        f"GROUP BY {shown}"
+    )
+
+
+def refuse_two_owners(parent: Table, key: tuple[str, ...], keys: int) -> None:
+    """Raise RegistrationError where some keys have two owners."""
+    if keys:
         raise RegistrationError(
-            f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows "
+            f"{parent.name}: {keys} values of {', '.join(key)} belong to two owners, so rows "
             "that refer to them would too. Nothing was registered: repair the source, or make the "
             "key include the owner"
         )
@@ -106,14 +119,14 @@ def window_sql(unit: Unit, table: Table, value: str) -> str:
     days = value
     if isinstance(column, Timestamp):
         local = f"(CAST({value} AS BIGINT) + ({unit.offset_seconds or 0}))"
-        days = f"({local} // 86400 - CASE WHEN {local} % 86400 < 0 THEN 1 ELSE 0 END)"
+        days = divide_floor(local, "86400")
     days = f"CAST({days} AS INTEGER)"
-    date = f"(DATE '1970-01-01' + {days})"
+    date = dialect().to_date(days)
     match unit.every:
         case "day":
             return days
         case "week":  # of Mondays: 1970-01-01 was a Thursday
-            return f"(({days} + 3) - (({days} + 3) % 7 + 7) % 7) // 7"
+            return dialect().divide(f"(({days} + 3) - (({days} + 3) % 7 + 7) % 7)", "7", 0)
         case "month":
             return f"year({date}) * 12 + month({date}) - 1"
     return f"year({date})"

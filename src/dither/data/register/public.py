@@ -13,8 +13,8 @@ from itertools import combinations
 import duckdb
 
 from dither.catalog import OTHER, Bounded, Catalog, Category, FromPublic, Table, Text, Undeclared
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import code_column
+from dither.data.quoting import name
 from dither.data.register.owners import RegistrationError
 from dither.data.register.repair import is_text
 from dither.plan.facts import Facts

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import duckdb
 
-from dither.catalog import Catalog, Category, OwnerColumn, Table, Undeclared
-from dither.data.engines.duckdb import name
+from dither.catalog import Catalog, OwnerColumn, Table
+from dither.data.engines.choose import SPARK_FOLDER
 from dither.data.lower.columns import OWNER, UNIT
-from dither.data.register import repair
+from dither.data.quoting import name
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
 from dither.data.register.interruptible import run_interruptibly
 from dither.data.register.left_out import count_left_out
@@ -28,16 +28,14 @@ from dither.data.register.limits import (
     add_units,
     limit_rows_sql,
     make_units,
-    stored_columns,
 )
 from dither.data.register.owners import (
     RegistrationError,
-    add_window,
     make_owner_map,
-    owner_sql,
-    window_sql,
 )
 from dither.data.register.public import pin, public_order
+from dither.data.register.repaired_rows import repaired_rows_sql
+from dither.data.register.server_tables import ServerTables, open_tables
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import text_rows, unread_lines
 from dither.data.register.stages import (
@@ -47,7 +45,6 @@ from dither.data.register.stages import (
     name_steps,
     watch_progress,
 )
-from dither.plan.domain import labels_of
 from dither.plan.facts import NO_FACTS, Facts
 
 __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
@@ -70,10 +67,13 @@ class _Registering:
     connection: duckdb.DuckDBPyConnection
     catalog: Catalog
     folder: Path
+    target: Path
     stage: Callable[[str], None]
     share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
     units: int = 0
+    tables: ServerTables | None = None
+    """The snapshot of a server that holds the source."""
     through_arrow: set[str] = field(default_factory=set)
     """Tables at which the engine's own reader stopped."""
 
@@ -101,6 +101,8 @@ class _Registering:
             use_rows(self.read_rows_sql(table))
 
     def read_rows_sql(self, table: Table) -> str:
+        if self.tables is not None:
+            return self.tables.text_rows(self.connection, table)
         through_arrow = table.name in self.through_arrow
         return text_rows(
             self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow
@@ -141,8 +143,9 @@ def write_copy_and_facts(
     done. Raises RegistrationError; nothing is registered then.
     """
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
-    registering = _Registering(connection, catalog, folder, stage, share)
+    registering = _Registering(connection, catalog, folder, target, stage, share)
     try:
+        registering.tables = open_tables(catalog.source, folder, spill)
         return run_interruptibly(lambda: _write_tables(registering, key), connection.interrupt)
     except SourceError as error:
         raise RegistrationError(str(error)) from None
@@ -156,6 +159,8 @@ def write_copy_and_facts(
         raise RegistrationError(f"the engine could not register the data: {error}") from None
     finally:
         connection.close()
+        if registering.tables is not None:
+            registering.tables.close()
 
 
 def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs], Facts]:
@@ -164,11 +169,30 @@ def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs],
     registering.connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
     registering.connection.execute(make_units())
     repairs = [_register_public(registering, table) for table in public_order(catalog)]
+    if catalog.source.engine == "spark":
+        return repairs + _register_in_spark(registering, key), registering.facts
     _make_owner_maps(registering)
     repairs += [_register_private(registering, table) for table in catalog.private_tables]
     registering.stage(WRITING)
     registering.run("CHECKPOINT")
     return repairs, registering.facts
+
+
+def _register_in_spark(registering: _Registering, key: bytes) -> list[Repairs]:
+    """Write the private tables in Spark, where their rows lie, beside the file."""
+    from dither.data.register.spark.register import register_private
+    from dither.data.register.spark.source import SparkSource
+
+    assert isinstance(registering.tables, SparkSource)
+    counts = register_private(
+        registering.catalog,
+        registering.tables,
+        key,
+        registering.target.parent / SPARK_FOLDER,
+        registering.facts,
+        registering.stage,
+    )
+    return [Repairs(table, counted) for table, counted in counts.items()]
 
 
 def _make_owner_maps(registering: _Registering) -> None:
@@ -251,42 +275,12 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     """The temporary table `dither_repaired`: registered values, the owner, whether the row goes;
     and what was done."""
     registering.stage(name_steps(registering.catalog, table)[0])
-    columns = stored_columns(registering.catalog, table)
-    labels = {column.name: _list_labels(registering, column) for column in columns}
-    owner, join = owner_sql(registering.catalog, table) if table.kind == "private" else ("''", "")
-    read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
     # by one thread; the rest by all
     registering.read(
         table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}")
     )
     registering.stage(name_steps(registering.catalog, table)[1])
-    source = add_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
-    sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
-    values = [
-        f"{repair.parse_sql(column, labels[column.name])} AS {_name_parsed(column.name)}"
-        for column in columns
-    ]
-    sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
-    outputs = [OWNER]
-    gone = ["false"]
-    counted = {"rows without an owner, dropped": f"{OWNER} IS NULL"}
-    for column in columns:
-        column_labels = labels[column.name]
-        flag = name(f"dither_changed_{column.name}")
-        parsed = _name_parsed(column.name)
-        repaired = repair.repair_sql(column, parsed, column_labels)
-        outputs.append(f"{repaired} AS {name(column.name)}")
-        outputs.append(f"{repair.change_sql(column, parsed, column_labels)} AS {flag}")
-        counted[f"{column.name}: values repaired"] = flag
-        if reason := repair.drop_sql(column, parsed, column_labels):
-            gone.append(f"({reason})")
-            outputs.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
-            counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
-    sql = f"SELECT {', '.join(outputs)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
-    if table.kind == "private" and registering.catalog.unit.column is not None:
-        window = window_sql(registering.catalog.unit, table, name(registering.catalog.unit.column))
-        pair = f"CASE WHEN {OWNER} IS NOT NULL THEN concat({window}, ':', {OWNER}) END"
-        sql = f"SELECT * REPLACE ({pair} AS {OWNER}) FROM ({sql})"
+    sql, counted = repaired_rows_sql(registering.catalog, table, "dither_raw", registering.facts)
     registering.run(f"CREATE TEMP TABLE dither_repaired AS {sql}")
     registering.connection.execute("DROP TABLE dither_raw")
     row = registering.connection.execute(
@@ -322,19 +316,3 @@ def _count_spellings(registering: _Registering, table: Table) -> Counts:
             registering.count(f"SELECT sum(n) FROM ({alike})"),
         )
     ]
-
-
-def _name_parsed(column: str) -> str:
-    return name("dither_parsed_" + column)  # no column of a catalog has such a name
-
-
-def _list_labels(registering: _Registering, column: object) -> tuple[str, ...]:
-    """List the labels of a category; none for other columns. Checks what nulls become."""
-    if isinstance(column, Category) and not isinstance(column.values, Undeclared):
-        labels = labels_of(column, registering.facts)
-        if isinstance(column.nulls.value, str) and column.nulls.value not in labels:
-            raise RegistrationError(
-                f"{column.name}: nulls become '{column.nulls.value}', which is no label of its list"
-            )
-        return labels
-    return ()

@@ -21,7 +21,8 @@ from dither.catalog import (
     Timestamp,
     Undeclared,
 )
-from dither.data.engines.duckdb import name, text
+from dither.data.lower.dialect import dialect
+from dither.data.quoting import name
 
 INTEGER = r"[+-]?[0-9]{1,30}(\.0*)?"
 NUMBER = (
@@ -77,7 +78,7 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
 
     This comes before the null rule and the clamp.
     """
-    raw = f"trim({name(column.name)}, ' ')"
+    raw = dialect().trim_blanks(name(column.name))
     if isinstance(column, Id):
         return name(column.name)
     if isinstance(column, Text):
@@ -85,23 +86,26 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
     if isinstance(column, Category):
         if isinstance(column.values, Undeclared):
             return f"left({name(column.name)}, {column.values.width})"
-        code = f"list_position([{', '.join(map(text, labels))}], {name(column.name)}) - 1"
+        code = dialect().find_label(name(column.name), labels)
         return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({code}, {len(labels)}) END"
     if isinstance(column, Integer):
-        whole = f"TRY_CAST(split_part({raw}, '.', 1) AS HUGEINT)"
-        return _first(column, PLAIN_INTEGER, "TRY_CAST({} AS HUGEINT)", INTEGER, whole)
+        whole = dialect().try_cast(f"split_part({raw}, '.', 1)", "HUGEINT")
+        plain = dialect().try_cast("{}", "HUGEINT")
+        return _first(column, PLAIN_INTEGER, plain, INTEGER, whole)
     if isinstance(column, Decimal):
-        number = f"NULLIF(TRY_CAST({raw} AS DOUBLE), CAST('nan' AS DOUBLE))"
-        return _first(column, PLAIN_NUMBER, "TRY_CAST({} AS DOUBLE)", NUMBER, number)
+        number = f"NULLIF({dialect().try_cast(raw, 'DOUBLE')}, CAST('nan' AS DOUBLE))"
+        plain = dialect().try_cast("{}", "DOUBLE")
+        return _first(column, PLAIN_NUMBER, plain, NUMBER, number)
     if isinstance(column, Boolean):
-        yes, no = (", ".join(map(text, words)) for words in (TRUE, FALSE))
+        yes, no = (", ".join(map(dialect().text, words)) for words in (TRUE, FALSE))
         return f"CASE WHEN lower({raw}) IN ({yes}) THEN 1 WHEN lower({raw}) IN ({no}) THEN 0 END"
-    day = f"TRY_CAST(substr({raw}, 1, 10) AS DATE) - DATE '1970-01-01'"
+    day = dialect().count_days(dialect().try_cast(f"substr({raw}, 1, 10)", "DATE"))
     if isinstance(column, Date):
-        return _first(column, PLAIN_DAY, "TRY_CAST({} AS DATE) - DATE '1970-01-01'", DAY, day)
+        plain = dialect().count_days(dialect().try_cast("{}", "DATE"))
+        return _first(column, PLAIN_DAY, plain, DAY, day)
     assert isinstance(column, Timestamp)
     return (
-        f"CASE WHEN regexp_full_match({raw}, {text(TIME)}) THEN "
+        f"CASE WHEN {dialect().full_match(raw, TIME)} THEN "
         f"{_seconds(raw, day, column.offset_seconds)} END"
     )
 
@@ -113,25 +117,25 @@ def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -
     and reads as the same value, so this saves time and changes nothing.
     """
     raw = name(column.name)
-    as_it_is = f"WHEN regexp_full_match({raw}, {text(plain)}) THEN {value.format(raw)}"
-    return (
-        f"CASE {as_it_is} WHEN regexp_full_match(trim({raw}, ' '), {text(grammar)}) "
-        f"THEN {careful} END"
-    )
+    is_plain = dialect().full_match(raw, plain)
+    is_careful = dialect().full_match(dialect().trim_blanks(raw), grammar)
+    return f"CASE WHEN {is_plain} THEN {value.format(raw)} WHEN {is_careful} THEN {careful} END"
 
 
 def _seconds(raw: str, day: str, offset: int) -> str:
     """Write SQL of the seconds UTC of a text of the grammar TIME; fractions of a second are cut."""
 
     def number_at(start: int, length: int = 2) -> str:
-        return f"coalesce(TRY_CAST(substr({raw}, {start}, {length}) AS BIGINT), 0)"
+        digits = dialect().try_cast(f"substr({raw}, {start}, {length})", "BIGINT")
+        return f"coalesce({digits}, 0)"
 
     seconds = f"CASE WHEN substr({raw}, 17, 1) = ':' THEN {number_at(18)} ELSE 0 END"
-    zone = f"regexp_extract(substr({raw}, 17), '{OFFSET}$')"
+    zone = f"regexp_extract(substr({raw}, 17), '{OFFSET}$', 0)"
     digits = f"replace({zone}, ':', '')"
-    hours = f"coalesce(TRY_CAST(substr({digits}, 2, 2) AS BIGINT), 0)"
-    minutes = f"coalesce(TRY_CAST(NULLIF(substr({digits}, 4, 2), '') AS BIGINT), 0)"
-    sign = f"CASE WHEN starts_with({zone}, '-') THEN -1 ELSE 1 END"
+    hours = f"coalesce({dialect().try_cast(f'substr({digits}, 2, 2)', 'BIGINT')}, 0)"
+    written_minutes = f"NULLIF(substr({digits}, 4, 2), '')"
+    minutes = f"coalesce({dialect().try_cast(written_minutes, 'BIGINT')}, 0)"
+    sign = f"CASE WHEN left({zone}, 1) = '-' THEN -1 ELSE 1 END"
     stated_offset = f"{sign} * ({hours} * 3600 + {minutes} * 60)"
     east = f"CASE WHEN {zone} = '' THEN {offset} WHEN {zone} = 'Z' THEN 0 ELSE {stated_offset} END"
     return (
@@ -152,11 +156,12 @@ def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
         factor, by = ("*", column.multiplier) if column.divisor == 1 else ("/", column.divisor)
         clamped = f"greatest({low}, least({high}, {value}))"
         grid = (
-            f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS HUGEINT)"
+            f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) "
+            f"AS {dialect().type_name('HUGEINT')})"
         )
     if isinstance(column, Bounded):
         grid = f"greatest({column.lower_grid}, least({column.upper_grid}, {grid}))"
-    kind = storage_type(column, labels)
+    kind = dialect().type_name(storage_type(column, labels))
     return f"CAST(CASE WHEN {value} IS NULL THEN {_null(column, labels)} ELSE {grid} END AS {kind})"
 
 
@@ -166,7 +171,9 @@ def _null(column: Column, labels: Labels) -> str:
         return "NULL"
     if isinstance(column.nulls.value, str):
         return (
-            text(column.nulls.value) if is_text(column) else str(labels.index(column.nulls.value))
+            dialect().text(column.nulls.value)
+            if is_text(column)
+            else str(labels.index(column.nulls.value))
         )
     return str(column.nulls.value)
 

@@ -9,7 +9,7 @@ Types that would read two ids as one, or that hold several values, are refused.
 from __future__ import annotations
 
 from dither.catalog import Column, Id, Table
-from dither.data.engines.duckdb import name
+from dither.data.quoting import name
 from dither.errors import DitherError
 
 UNREADABLE = "out of range"

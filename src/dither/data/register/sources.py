@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 
 from dither.catalog import Source, Table
-from dither.data.engines.duckdb import name, text
+from dither.data.quoting import name, text
 from dither.data.register.csv_source import csv_relation, csv_text, read_header, rejects_table
 from dither.data.register.parquet import open_reader
 from dither.data.register.source_types import SourceError, check_types, text_of

@@ -13,6 +13,7 @@ from dither.data.register.owners import key_of
 from dither.data.register.public import public_order
 
 WRITING = "writing the copy"
+COPYING = "copying to the server"
 
 
 def list_stages(catalog: Catalog) -> list[str]:
@@ -23,6 +24,7 @@ def list_stages(catalog: Catalog) -> list[str]:
         *steps,
         *(step for table in catalog.private_tables for step in name_steps(catalog, table)),
         WRITING,
+        *([] if catalog.source.is_path else [COPYING]),
     ]
 
 

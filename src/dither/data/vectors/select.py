@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT
 from dither.data.lower.plan import plan_sql
+from dither.data.quoting import name
 from dither.plan.algebra import UnitVectors
 from dither.plan.analyse import Analysed
 from dither.plan.encodings import resolve_features

@@ -5,6 +5,7 @@ Truth values are the integers 0 and 1; unknown is null.
 
 from __future__ import annotations
 
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import FunctionSql, SqlArguments, aligned_sql, cast
 from dither.plan.domain import Domain, is_stored
 from dither.plan.functions.choices import list_case_values
@@ -14,32 +15,32 @@ SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 def _comparison_sql(a: SqlArguments, result: Domain) -> str:
     left, right = aligned_sql(a)
-    return f"CAST(({left}) {SIGNS[a.function]} ({right}) AS BIGINT)"
+    return dialect().truth(f"({left}) {SIGNS[a.function]} ({right})")
 
 
 def _between_sql(a: SqlArguments, result: Domain) -> str:
     value, low, high = aligned_sql(a)
-    return f"CAST((({value}) >= ({low}) AND ({value}) <= ({high})) AS BIGINT)"
+    return dialect().truth(f"(({value}) >= ({low}) AND ({value}) <= ({high}))")
 
 
 def _in_sql(a: SqlArguments, result: Domain) -> str:
     value, *listed = aligned_sql(a)
-    return f"CAST((({value}) IN ({', '.join(listed)})) AS BIGINT)"
+    return dialect().truth(f"(({value}) IN ({', '.join(listed)}))")
 
 
 def _join_truths(word: str) -> FunctionSql:
-    return lambda a, result: (
-        "CAST((" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ") AS BIGINT)"
+    return lambda a, result: dialect().truth(
+        "(" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ")"
     )
 
 
 def _xor_sql(a: SqlArguments, result: Domain) -> str:
-    return f"CAST({a.sql[0]} <> {a.sql[1]} AS BIGINT)"
+    return dialect().truth(f"{a.sql[0]} <> {a.sql[1]}")
 
 
 def _distinct_sql(a: SqlArguments, result: Domain) -> str:
     left, right = aligned_sql(a)
-    return f"CAST((({left}) IS DISTINCT FROM ({right})) AS BIGINT)"
+    return dialect().truth(f"(({left}) IS DISTINCT FROM ({right}))")
 
 
 def _choose_sql(a: SqlArguments, positions: list[int]) -> tuple[str, ...]:
@@ -83,8 +84,8 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "or": _join_truths("OR"),
     "not": lambda a, result: f"1 - {cast(a.sql[0], 1)}",
     "xor": _xor_sql,
-    "is_null": lambda a, r: f"CAST(({a.sql[0]} IS NULL) AS BIGINT)",
-    "is_not_null": lambda a, r: f"CAST(({a.sql[0]} IS NOT NULL) AS BIGINT)",
+    "is_null": lambda a, r: dialect().truth(f"({a.sql[0]} IS NULL)"),
+    "is_not_null": lambda a, r: dialect().truth(f"({a.sql[0]} IS NOT NULL)"),
     "is_true": lambda a, r: f"coalesce({cast(a.sql[0], 1)}, 0)",
     "is_false": lambda a, r: f"1 - coalesce({cast(a.sql[0], 1)}, 1)",
     "is_distinct_from": _distinct_sql,

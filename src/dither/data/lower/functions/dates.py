@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, divide_floor
 from dither.plan.domain import Domain
 from dither.plan.functions.dates import DAY
 
 
 def _sql_day(sql: str) -> str:
-    return f"(DATE '1970-01-01' + CAST({sql} AS INTEGER))"
+    return dialect().to_date(sql)
 
 
 def _sql_local(a: SqlArguments) -> str:
@@ -16,7 +17,7 @@ def _sql_local(a: SqlArguments) -> str:
 
 
 def _engine(function: str) -> FunctionSql:
-    return lambda a, result: f"CAST({function}({_sql_day(a.sql[0])}) AS BIGINT)"
+    return lambda a, result: f"CAST({dialect().date_part(function, _sql_day(a.sql[0]))} AS BIGINT)"
 
 
 def _week_day(a: SqlArguments, result: Domain) -> str:
@@ -25,7 +26,9 @@ def _week_day(a: SqlArguments, result: Domain) -> str:
 
 def _time_sql(size: int, unit: int) -> FunctionSql:
     """The part of `unit` seconds inside the last `size` seconds."""
-    return lambda a, result: f"(({_sql_local(a)} % {size} + {size}) % {size}) // {unit}"
+    return lambda a, result: dialect().divide(
+        f"(({_sql_local(a)} % {size} + {size}) % {size})", str(unit), size
+    )
 
 
 def _add_days_sql(a: SqlArguments, result: Domain) -> str:
@@ -40,17 +43,25 @@ def _between_sql(a: SqlArguments, result: Domain) -> str:
 
 def _add_months_sql(a: SqlArguments, result: Domain) -> str:
     months = a.whole(1, -120_000, 120_000)
-    return f"CAST({_sql_day(a.sql[0])} + to_months({months}) AS DATE) - DATE '1970-01-01'"
+    return dialect().count_days(dialect().add_months(_sql_day(a.sql[0]), months))
 
 
 def _truncated_sql(field: str) -> FunctionSql:
-    return lambda a, result: (
-        f"CAST(date_trunc('{field}', {_sql_day(a.sql[0])}) AS DATE) - DATE '1970-01-01'"
+    return lambda a, result: dialect().count_days(
+        dialect().truncate_date(field, _sql_day(a.sql[0]))
     )
 
 
+def _days_in_month_sql(a: SqlArguments, result: Domain) -> str:
+    last = dialect().last_day(_sql_day(a.sql[0]))
+    return f"CAST({dialect().date_part('day', last)} AS BIGINT)"
+
+
 def _ymd(sql: str) -> str:
-    return f"(year({_sql_day(sql)}) * 10000 + month({_sql_day(sql)}) * 100 + day({_sql_day(sql)}))"
+    year, month, day = (
+        dialect().date_part(field, _sql_day(sql)) for field in ("year", "month", "day")
+    )
+    return f"({year} * 10000 + {month} * 100 + {day})"
 
 
 def _age_sql(a: SqlArguments, result: Domain) -> str:
@@ -65,8 +76,8 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "day": _engine("day"),
     "day_of_week": _week_day,
     "day_of_year": _engine("dayofyear"),
-    "days_in_month": lambda a, result: f"CAST(day(last_day({_sql_day(a.sql[0])})) AS BIGINT)",
-    "is_weekend": lambda a, result: f"CAST({_week_day(a, result)} >= 6 AS BIGINT)",
+    "days_in_month": _days_in_month_sql,
+    "is_weekend": lambda a, result: dialect().truth(f"{_week_day(a, result)} >= 6"),
     "hour": _time_sql(DAY, 3600),
     "minute": _time_sql(3600, 60),
     "second": _time_sql(60, 1),
@@ -80,7 +91,7 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "trunc_week": lambda a, result: (
         f"{cast(a.sql[0], 0)} - (({cast(a.sql[0], 0)} + 3) % 7 + 7) % 7"
     ),
-    "last_day": lambda a, result: f"last_day({_sql_day(a.sql[0])}) - DATE '1970-01-01'",
+    "last_day": lambda a, result: dialect().count_days(dialect().last_day(_sql_day(a.sql[0]))),
     "add_seconds": _add_days_sql,
     "seconds_between": _between_sql,
     "age_years": _age_sql,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import (
     FunctionSql,
     SqlArguments,
@@ -44,7 +45,7 @@ def _by_zero(a: SqlArguments) -> str:
 
 def _zero(a: SqlArguments) -> str:
     """SQL: 1 where the divisor is 0, else 0."""
-    return f"CAST({_by_zero(a)} AS BIGINT)"
+    return dialect().truth(_by_zero(a))
 
 
 def _divide_sql(a: SqlArguments, result: Domain) -> str:
@@ -57,9 +58,11 @@ def _divide_sql(a: SqlArguments, result: Domain) -> str:
     largest = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
     p = cast(a.sql[0], largest)
     q = cast(a.sql[1], largest)
-    top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
+    sign = dialect().sign(a.sql[1])
+    top = f"{sign} * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
     bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
-    return f"{divide_floor(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
+    quotient = divide_floor(top, bottom, largest)
+    return f"{quotient} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
@@ -72,7 +75,8 @@ def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
     largest = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
     bottom = f"({cast(a.sql[1], largest)} * {ratio.denominator} + {_zero(a)})"
     top = f"({cast(a.sql[0], largest)} * {ratio.numerator} * (1 - {_zero(a)}))"
-    return f"{top} // {bottom} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
+    quotient = dialect().divide(top, bottom, largest)
+    return f"{quotient} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _mod_sql(a: SqlArguments, result: Domain) -> str:
@@ -82,6 +86,10 @@ def _mod_sql(a: SqlArguments, result: Domain) -> str:
 
 def _same(sql: str) -> FunctionSql:
     return lambda a, result: sql.format(cast(a.sql[0], a.domains[0].largest))
+
+
+def _sign_sql(a: SqlArguments, result: Domain) -> str:
+    return f"CAST({dialect().sign(cast(a.sql[0], a.domains[0].largest))} AS BIGINT)"
 
 
 def _extreme_sql(a: SqlArguments, result: Domain) -> str:
@@ -95,11 +103,11 @@ def _power_sql(a: SqlArguments, result: Domain) -> str:
 def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
     """Write the SQL of a square root, rounded to its grid."""
     step = a.domains[0].step
-    real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
-    root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
-    grid = (
-        f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
-    )
+    real = dialect().float_type
+    value = f"CAST(greatest(0, {a.sql[0]}) AS {real}) * CAST({step.numerator} AS {real})"
+    root = f"sqrt({value} / CAST({step.denominator} AS {real}))"
+    scaled_root = f"{root} * CAST({ROOT.denominator} AS {real}) + CAST(0.5 AS {real})"
+    grid = f"CAST(floor({scaled_root}) AS BIGINT)"
     return clamp_value(grid, result.low, result.high)
 
 
@@ -110,14 +118,15 @@ def _rounding(shape: str) -> FunctionSql:
         ratio = a.domains[0].step / step_of(a)
         n = ratio.numerator
         d = ratio.denominator
-        wide = f"({cast(a.sql[0], 2 * a.domains[0].largest * n + d)} * {n})"
+        largest = 2 * a.domains[0].largest * n + d
+        wide = f"({cast(a.sql[0], largest)} * {n})"
         if shape == "floor":
-            return divide_floor(wide, str(d))
+            return divide_floor(wide, str(d), largest)
         if shape == "ceil":
-            return f"-{divide_floor('-' + wide, str(d))}"
+            return f"-{divide_floor('-' + wide, str(d), largest)}"
         if shape == "trunc":
-            return f"{wide} // {d}"
-        return divide_floor(f"2 * {wide} + {d}", str(2 * d))
+            return dialect().divide(wide, str(d), largest)
+        return divide_floor(f"2 * {wide} + {d}", str(2 * d), largest)
 
     return write_sql
 
@@ -141,7 +150,8 @@ def _bucket_sql(a: SqlArguments, result: Domain) -> str:
     last = int(high / step)
     largest = (a.domains[0].largest * factor + abs(first) + abs(last)) * n
     x = f"({cast(a.sql[0], largest)} * {factor})"
-    inside = f"(({x} - ({first})) * {n}) // {last - first} + 1"
+    above = f"(({x} - ({first})) * {n})"
+    inside = f"{dialect().divide(above, str(last - first), largest)} + 1"
     return (
         f"CASE WHEN {x} < {first} THEN 0 WHEN {x} >= {last} THEN {n + 1} WHEN "
         f"{a.sql[0]} IS NOT NULL THEN {inside} END"
@@ -157,7 +167,7 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "mod": _mod_sql,
     "negate": _same("-{}"),
     "abs": _same("abs({})"),
-    "sign": _same("CAST(sign({}) AS BIGINT)"),
+    "sign": _sign_sql,
     "least": _extreme_sql,
     "greatest": _extreme_sql,
     "power": _power_sql,

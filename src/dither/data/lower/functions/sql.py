@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from dither.data.lower.dialect import dialect
 from dither.errors import RefusedError
 from dither.plan.domain import INTEGERS, LIMIT, Domain
 from dither.plan.functions.table import Arguments, scaled
 from dither.rules import PrivacyRule
-
-WIDE = 2**62
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,19 @@ def cast(sql: str, *sizes: int) -> str:
         raise RefusedError(
             "an intermediate value could have more than 37 digits", rule=PrivacyRule.WIDTHS
         )
-    return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
+    return f"CAST({sql} AS {dialect().integer_type(largest)})"
 
 
-def divide_floor(top: str, bottom: str) -> str:
-    """SQL of floor(top / bottom) for bottom > 0, where `//` cuts towards zero.
+def divide_floor(top: str, bottom: str, largest: int = 0) -> str:
+    """SQL of floor(top / bottom) for bottom > 0, where division cuts towards zero.
+
+    Both are integers up to `largest`.
 
     >>> divide_floor("a", "2")
     '((a) // (2) - CAST((a) % (2) < 0 AS BIGINT))'
     """
-    return f"(({top}) // ({bottom}) - CAST(({top}) % ({bottom}) < 0 AS BIGINT))"
+    quotient = dialect().divide(f"({top})", f"({bottom})", largest)
+    return f"({quotient} - {dialect().truth(f'({top}) % ({bottom}) < 0')})"
 
 
 def clamp_value(sql: str, low: int | str, high: int | str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dither.data.engines.duckdb import text
+from dither.data.lower.dialect import dialect
 from dither.data.lower.functions.sql import FunctionSql, SqlArguments
 from dither.plan.domain import Domain
 
@@ -14,12 +14,16 @@ def _sql(template: str) -> FunctionSql:
     return lambda a, result: template.format(*a.sql)
 
 
+def _truth(template: str) -> FunctionSql:
+    return lambda a, result: dialect().truth(template.format(*a.sql))
+
+
 def _position_sql(a: SqlArguments, result: Domain) -> str:
     return f"CAST(strpos({a.sql[0]}, {a.sql[1]}) AS BIGINT)"
 
 
 def _label_sql(a: SqlArguments, result: Domain) -> str:
-    labels = ", ".join(map(text, a.domains[0].labels))
+    labels = ", ".join(map(dialect().text, a.domains[0].labels))
     return f"list_extract([{labels}], CAST({a.sql[0]} AS BIGINT) + 1)"
 
 
@@ -40,16 +44,16 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "left": _sql("left({}, {})"),
     "right": _sql("right({}, {})"),
     "substring": _sql("substring({}, {}, {})"),
-    "starts_with": _sql("CAST(starts_with({}, {}) AS BIGINT)"),
-    "ends_with": _sql("CAST(ends_with({}, {}) AS BIGINT)"),
-    "contains": _sql("CAST(contains({}, {}) AS BIGINT)"),
+    "starts_with": _truth("starts_with({}, {})"),
+    "ends_with": _truth("ends_with({}, {})"),
+    "contains": _truth("contains({}, {})"),
     "position": _position_sql,
     "replace": _sql("replace({}, {}, {})"),
     "concat": lambda a, result: " || ".join(a.sql),
     "lpad": _sql("lpad({}, {}, {})"),
     "rpad": _sql("rpad({}, {}, {})"),
     "split_part": _sql("split_part({}, {}, {})"),
-    "like": _sql("CAST(({} LIKE {}) AS BIGINT)"),
+    "like": _truth("({} LIKE {})"),
     "label": _label_sql,
     "parse_integer": _parse_sql,
 }

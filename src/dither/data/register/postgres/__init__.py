@@ -1,0 +1,1 @@
+"""Registration from and into PostgreSQL: source tables, the prepared copy, and grants."""

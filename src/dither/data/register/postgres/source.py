@@ -1,0 +1,142 @@
+"""Tables of PostgreSQL as rows of text for registration, all from one snapshot.
+
+The server writes each value as text in a fixed style; registration repairs them like any other.
+Rows come by COPY, in batches, and are never held together in memory. Types are allowed by name:
+one of which two values could be written as one text, or one value as two, is refused for ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dither.catalog import Id, Table
+from dither.data.engines.postgres.session import ServerError, connect, load_psycopg
+from dither.data.quoting import name
+from dither.data.quoting import table as quote_table
+from dither.data.register.source_types import SourceError
+
+_ROWS = 1 << 16
+_EXACT = (
+    *("smallint", "integer", "bigint", "text", "character varying", "boolean", "date", "uuid"),
+    *("timestamp without time zone", "timestamp with time zone", "time without time zone"),
+)
+_NUMBERS = ("real", "double precision", "numeric")
+_PADDED = "character"
+
+
+class PostgresSource:
+    """The tables of one database as they stood when it was opened."""
+
+    def __init__(self, location: str) -> None:
+        """Connect; the snapshot is taken by the first statement and held until `close`."""
+        self._errors = load_psycopg().Error
+        try:
+            self._connection = connect(location)
+            self._connection.execute("SET statement_timeout = 0")
+            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        except ServerError as error:
+            raise SourceError(str(error)) from None
+
+    def list_types(self, source_name: str) -> list[tuple[str, str]]:
+        """List names and types of the columns of a table or view; numeric with its scale."""
+        rows = self._fetch(
+            "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a "
+            "WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped "
+            "ORDER BY a.attnum",
+            (quote_table(source_name),),
+        )
+        if not rows:
+            raise SourceError(
+                f"the database has no table {source_name} that this role can see: check the name, "
+                "or grant it (dither engine postgres --print-grants)"
+            )
+        return [(str(row[0]), str(row[1])) for row in rows]
+
+    def check_table(self, table: Table) -> list[str]:
+        """Return the names of a table's columns at the source, in the catalog's order.
+
+        Raises SourceError where one is missing or has a type that cannot be read.
+        """
+        types = dict(self.list_types(table.source_name))
+        sources = dict(table.source_columns)
+        names = [sources.get(column.name, column.name) for column in table.columns]
+        missing = [column for column in names if column not in types]
+        if missing:
+            raise SourceError(f"{table.source_name} has no column {', '.join(missing)}")
+        for column, source_column in zip(table.columns, names, strict=True):
+            problem = _find_problem(types[source_column], is_id=isinstance(column, Id))
+            if problem:
+                raise SourceError(f"{table.name}.{column.name}: {problem}")
+        return names
+
+    def text_rows(self, connection: duckdb.DuckDBPyConnection, table: Table) -> str:
+        """Write SQL of a relation with the declared columns as text, to be read once."""
+        names = self.check_table(table)
+        shown = ", ".join(f"CAST({name(column)} AS TEXT)" for column in names)
+        relation = quote_table(table.source_name)
+        schema = pa.schema([(column.name, pa.string()) for column in table.columns])
+        batches = self._read_batches(f"SELECT {shown} FROM {relation}", schema)
+        view = f"dither_source_{table.name}"
+        connection.execute("SELECT 1").fetchall()  # ends a result of which one row was fetched
+        connection.register(view, pa.RecordBatchReader.from_batches(schema, batches))
+        outputs = ", ".join(
+            f"NULLIF({name(column)}, '') AS {name(column)}" for column in table.column_names
+        )
+        return f"(SELECT {outputs} FROM {name(view)})"
+
+    def _read_batches(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a query by COPY, batch by batch."""
+        with self._connection.cursor().copy(f"COPY ({query}) TO STDOUT") as copy:
+            rows: list[tuple[Any, ...]] = []
+            for row in copy.rows():
+                rows.append(row)
+                if len(rows) == _ROWS:
+                    yield _make_batch(rows, schema)
+                    rows.clear()
+            yield _make_batch(rows, schema)
+
+    def _fetch(self, sql: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except self._errors as error:
+            raise SourceError(
+                f"cannot read the schema of the source: {type(error).__name__}"
+            ) from None
+
+    def close(self) -> None:
+        """Give up the snapshot and the connection."""
+        with suppress(self._errors):
+            self._connection.close()
+
+
+def _make_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [pa.array(list(column), pa.string()) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _find_problem(kind: str, *, is_id: bool) -> str | None:
+    """Say why a column of a type cannot be read exactly; None if it can."""
+    word = kind.split("(")[0].strip()
+    if word in _EXACT or (kind.startswith(("timestamp", "time(")) and "[" not in kind):
+        return None
+    if word == "numeric" and "(" in kind and "[" not in kind:
+        return None
+    if word in _NUMBERS and "[" not in kind:
+        if not is_id:
+            return None
+        return (
+            f"an id of type {kind} may be written in two ways, or two people share one: cast it to "
+            "BIGINT, numeric(38, 0) or text in a view"
+        )
+    if word == _PADDED and "[" not in kind:
+        return None
+    return (
+        f"the source has type {kind}, which is not read: cast the column to text, a number, a "
+        "date or a timestamp in a view"
+    )

@@ -1,0 +1,116 @@
+"""Registration in Spark: every row, rank, repair and number is the one that DuckDB gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dither.catalog import Source
+from dither.data.register.owners import RegistrationError
+from dither.data.register.registration import write_copy_and_facts
+from dither.data.register.spark.copy import list_problems
+from tests.data.engines.test_plans_everywhere import raw_rows
+from tests.data.engines.test_postgres_source import odd_rows
+from tests.datasets import clinic, hospital
+from tests.datasets.edge_catalogs import catalog_of
+
+pytestmark = pytest.mark.all
+
+
+def write_sources(folder: Path, catalog: Any, raws: dict[str, list[dict[str, Any]]]) -> None:
+    """Every table as a Parquet file of texts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in catalog.tables:
+        schema = pa.schema([(column, pa.string()) for column in table.column_names])
+        columns = {c: [row[c] for row in raws[table.name]] for c in table.column_names}
+        pq.write_table(pa.table(columns, schema=schema), folder / f"{table.name}.parquet")
+
+
+def register_both(
+    folder: Path, catalog: Any, raws: Any
+) -> tuple[dict[str, list[tuple]], dict[str, list[tuple]]]:
+    """Registered rows by table, in DuckDB and in Spark: all columns but the owner's number."""
+    write_sources(folder / "source", catalog, raws)
+    tables = tuple(replace(t, source_name=f"{t.name}.parquet") for t in catalog.tables)
+    found = []
+    for engine in ("parquet", "spark"):
+        place = folder / engine
+        (place / "spill").mkdir(parents=True)
+        moved = replace(catalog, source=Source(engine, "."), tables=tables)
+        write_copy_and_facts(
+            moved,
+            folder / "source",
+            clinic.KEY,
+            place / "data.duckdb",
+            place / "spill",
+            lambda _: None,
+        )
+        found.append({t.name: read_copy(place, t.name, engine) for t in catalog.private_tables})
+    return found[0], found[1]
+
+
+def read_copy(place: Path, table: str, engine: str) -> list[tuple]:
+    with duckdb.connect(str(place / "data.duckdb"), read_only=True) as connection:
+        files = place / "spark" / table / "*.parquet"
+        relation = f'"{table}"' if engine == "parquet" else f"read_parquet('{files}')"
+        rows = connection.execute(f"SELECT * EXCLUDE (dither_unit) FROM {relation}").fetchall()
+    plain = [tuple(v if isinstance(v, str | None) else int(v) for v in row) for row in rows]
+    return sorted(plain, key=repr)
+
+
+def test_every_odd_text_in_every_column(tmp_path):
+    expected, registered = register_both(tmp_path, clinic.catalog(), {"visits": odd_rows()})
+    assert registered == expected
+    assert len(expected["visits"]) > 10
+
+
+@pytest.mark.parametrize("unit", ["person", "window", "row"])
+def test_edges_of_types_under_every_unit(tmp_path, unit):
+    random = Random(unit)
+    catalog = catalog_of(random, unit)
+    if list_problems(catalog):
+        catalog = keep_narrow(catalog)
+    expected, registered = register_both(tmp_path, catalog, raw_rows(random, catalog))
+    assert registered == expected
+
+
+def keep_narrow(catalog: Any) -> Any:
+    """The catalog without the columns that Spark refuses."""
+    words = " ".join(list_problems(catalog))
+    return replace(
+        catalog,
+        tables=tuple(
+            replace(
+                table,
+                columns=tuple(c for c in table.columns if f"{table.name}.{c.name} " not in words),
+            )
+            for table in catalog.tables
+        ),
+    )
+
+
+def test_owners_along_foreign_keys(tmp_path):
+    raws = hospital.random_people(30, seed=4)
+    raws["items"] = [
+        hospital.item(visit["visit"], str(number % 9))
+        for number, visit in enumerate(raws["visits"] * 2)
+    ]
+    expected, registered = register_both(tmp_path, hospital.catalog(), raws)
+    assert registered == expected
+    assert expected["items"]
+
+
+def test_two_owners_of_a_key_stop_it(tmp_path):
+    raws = hospital.random_people(3)
+    raws["visits"][1]["visit"] = raws["visits"][0]["visit"]
+    raws["visits"][1]["person"] = "p2"
+    raws["visits"][0]["person"] = "p1"
+    with pytest.raises(RegistrationError, match="belong to two owners"):
+        register_both(tmp_path, hospital.catalog(), raws)
