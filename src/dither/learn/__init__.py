@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dither.learn.additive import AdditiveClassifier
+    from dither.learn.boosting import GradientBoosting
+    from dither.learn.decision_tree import DecisionTree
+    from dither.learn.kmeans import KMeans
+    from dither.learn.lasso import Lasso
     from dither.learn.linear_classifiers import SVC, LogisticRegression
     from dither.learn.model_files import read_model, write_model, write_model_card
     from dither.learn.naive_bayes import NaiveBayes
@@ -20,6 +24,10 @@ _MODULES = {
     "PCA": "pca",
     "SVC": "linear_classifiers",
     "AdditiveClassifier": "additive",
+    "DecisionTree": "decision_tree",
+    "GradientBoosting": "boosting",
+    "KMeans": "kmeans",
+    "Lasso": "lasso",
     "LinearRegression": "regressors",
     "LogisticRegression": "linear_classifiers",
     "NaiveBayes": "naive_bayes",
@@ -37,6 +45,10 @@ __all__ = [
     "PCA",
     "SVC",
     "AdditiveClassifier",
+    "DecisionTree",
+    "GradientBoosting",
+    "KMeans",
+    "Lasso",
     "LinearRegression",
     "LogisticRegression",
     "NaiveBayes",
