@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dither.learn.additive import AdditiveClassifier
+    from dither.learn.after_fit import measure_classifier
     from dither.learn.boosting import GradientBoosting
     from dither.learn.decision_tree import DecisionTree
     from dither.learn.kmeans import KMeans
@@ -36,6 +37,7 @@ _MODULES = {
 }
 _FUNCTIONS = {
     "PrivateSearchCV": "search",
+    "measure_classifier": "after_fit",
     "read_model": "model_files",
     "write_model": "model_files",
     "write_model_card": "model_files",
@@ -55,6 +57,7 @@ __all__ = [
     "PoissonRegression",
     "PrivateSearchCV",
     "Ridge",
+    "measure_classifier",
     "read_model",
     "write_model",
     "write_model_card",

@@ -78,8 +78,8 @@ class KMeans(ClusterMixin, PrivateEstimator):
     def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> LloydPlan:
         if facts.hot_columns:
             raise ParameterError("KMeans is for numbers: name them in columns")
-        if not isinstance(self.n_clusters, int) or not 2 <= self.n_clusters <= _MOST_CENTRES:
-            raise ParameterError(f"n_clusters is a number from 2 to {_MOST_CENTRES}")
+        if not isinstance(self.n_clusters, int) or not 1 <= self.n_clusters <= _MOST_CENTRES:
+            raise ParameterError(f"n_clusters is a number from 1 to {_MOST_CENTRES}")
         if self.steps is not None and not 1 <= self.steps <= 1000:
             raise ParameterError("steps is a number from 1 to 1,000")
         clip = facts.largest_norm

@@ -105,7 +105,8 @@ class Lasso(PrivateRegressor):
 
     def predict(self, X: Any) -> Array:
         """The expected target of every row."""
-        return restore_target(self._bounds, np.clip(self._score_rows(X), -1, 1))
+        scores = self._score_rows(X)
+        return restore_target(self._bounds, np.clip(scores, -1, 1))
 
 
 def step_towards(theta: Array, chosen: int, radius: float, step: int) -> Array:

@@ -114,8 +114,9 @@ class NoisySums(Protocol):
     def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
 
-    def release_moments(self) -> NoisyMoments:
-        """The sum of all products of two of (features, label): a symmetric matrix."""
+    def release_moments(self, *, has_label: bool = True) -> NoisyMoments:
+        """The sum of all products of two of (features, label): a symmetric matrix. Without the
+        label its products are 0 or noise."""
 
     def release_nearest(self, theta: Array, clip: float) -> Array:
         """The sum of clipped features of the rows that score highest in each row of `theta`."""
@@ -199,7 +200,7 @@ class ArraySums:
         features: Array = noise.release(total)[0].astype(float) * (clip / STEPS)
         return features
 
-    def release_moments(self) -> NoisyMoments:
+    def release_moments(self, *, has_label: bool = True) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix.
 
         Products of integers, added up exactly. The upper triangle of z z' is no longer than z'z,
@@ -211,8 +212,9 @@ class ArraySums:
         mechanism = self._pay(largest, size * (size + 1) // 2)
         total = np.zeros((size, size))
         for rows, labels in self._list_blocks(size):
-            numbers = np.vstack([rows.expand().T * FEATURE_SCALE, labels])
-            numbers[:, ~np.isfinite(labels)] = 0
+            last = labels if has_label else np.zeros(rows.size)
+            numbers = np.vstack([rows.expand().T * FEATURE_SCALE, last])
+            numbers[:, ~np.isfinite(last)] = 0
             total += numbers @ numbers.T  # integers below 2**53: exact in whatever order
         upper = np.triu_indices(size)
         moments = np.zeros((size, size))

@@ -105,22 +105,23 @@ class TableSums:
         features: Array = self._place(self._release(FeatureSums(), clip), 1)[0]
         return features
 
-    def release_moments(self) -> NoisyMoments:
+    def release_moments(self, *, has_label: bool = True) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix.
 
         Without a label the last scaled column takes its part, and the label's row is 0.
         """
         facts = self._features.facts
-        clip = float(facts.dense_width + facts.hot_columns + (self._label is not None))
+        label = self._label if has_label else None
+        clip = float(facts.dense_width + facts.hot_columns + (label is not None))
         positions = list(self._features.positions)
-        if self._label is None:
+        if label is None:
             last = facts.dense_width - 1
             positions.remove(last)
             order = [*positions, last]
             values = self._release(SecondMoments(facts.numbers[-1].name), clip, drop_last=True)
         else:
             order = [*positions, facts.width]
-            values = self._release(SecondMoments(self._label), clip)
+            values = self._release(SecondMoments(label), clip)
         upper = np.zeros((len(order), len(order)))
         upper[np.triu_indices(len(order))] = values
         matrix = np.zeros((facts.width + 1, facts.width + 1))

@@ -216,8 +216,9 @@ def check_function(function: Any) -> None:
         _check_trees(function)
         return
     if type(function) in (MultinomialGradient, NearestSums):
-        if type(function.theta) is not tuple or not 2 <= len(function.theta) <= MOST_CLASSES:
-            raise _refuse(f"theta has a row for each of 2 to {MOST_CLASSES} classes or centres")
+        fewest = 1 if type(function) is NearestSums else 2
+        if type(function.theta) is not tuple or not fewest <= len(function.theta) <= MOST_CLASSES:
+            raise _refuse(f"theta has a row for each of up to {MOST_CLASSES} classes or centres")
         thetas = function.theta
     else:
         thetas = (function.theta,) if type(function) is not SecondMoments else ()
