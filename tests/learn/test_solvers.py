@@ -45,15 +45,15 @@ OPTIONS: dict[str, Any] = {"n": 2000, "bounds": (-1, 1), "classes": (0, 1), "bin
 
 @pytest.mark.parametrize("solver", ["newton", "objective", "output"])
 def test_with_little_noise_solvers_find_the_minimum_of_the_same_objective(solver: str) -> None:
-    """Oracle: scikit-learn's minimum of the same penalised loss. At epsilon 10,000 noise moves
-    weights by less than 0.02 (twenty standard deviations)."""
+    """Oracle: scikit-learn's minimum of the same penalised loss. At epsilon 20 noise moves weights
+    by 0.004 (standard deviation)."""
     X, y = invent()
     penalty = 0.05
-    model = learn.LogisticRegression(10_000, solver=solver, penalty=penalty, **OPTIONS).fit(X, y)
+    model = learn.LogisticRegression(20, solver=solver, penalty=penalty, **OPTIONS).fit(X, y)
     plain = PlainRegression(C=1 / (penalty * 2000), fit_intercept=False, tol=1e-10)
     plain.fit(np.hstack([np.ones((2000, 1)), X]), y)
-    assert np.abs(model.weights_ - plain.coef_).max() < 0.05
-    assert model.solver_ == solver and model.guarantee_.epsilon <= 10_000
+    assert np.abs(model.weights_ - plain.coef_).max() < 0.1
+    assert model.solver_ == solver and model.guarantee_.epsilon <= 20
 
 
 def test_the_rule_takes_descent_and_says_why() -> None:
