@@ -18,7 +18,12 @@ from dither.learn.descent import DescentPlan, descend, plan_descent
 from dither.learn.encode import encode_rows
 from dither.learn.guarantees import find_rho, make_library_guarantee
 from dither.learn.newton import NewtonPlan, plan_newton, step_by_newton
-from dither.learn.perturbation import perturb_objective, perturb_output, read_signs
+from dither.learn.perturbation import (
+    MOST_EPSILON,
+    perturb_objective,
+    perturb_output,
+    read_signs,
+)
 from dither.learn.rehearsal import Rehearsal, rehearse_descent
 from dither.learn.residuals import Loss
 from dither.learn.solvers import PERTURBED, choose_solver
@@ -130,6 +135,8 @@ class _DescentClassifier(PrivateClassifier):
     def _fit_minimum(self, X: Any, y: Any) -> Any:
         """Fit arrays by objective or output perturbation."""
         self._check_bounds()
+        if self.solver_ == "objective" and self._budget > MOST_EPSILON:
+            raise ParameterError(f"solver='objective' is for epsilon up to {MOST_EPSILON}")
         checked, values = self._validate(X, y, reset=True)
         self.columns_ = self._declare()
         rows = encode_rows(self.columns_, list(checked.T))

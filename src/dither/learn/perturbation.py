@@ -33,6 +33,8 @@ NOISE_GRID = 1 << 16
 """b is drawn in steps of 2**-16."""
 SLACK = 1e-3
 """The norm of the gradient at a verified minimum is at most this, in sums over people."""
+MOST_EPSILON = 100
+"""Above it the accountant takes minutes for a loss of which nothing but (epsilon, delta) is known."""
 _MOST_STEPS = 200
 
 
