@@ -2,9 +2,10 @@
 
     PEER_PYTHON bench/learn_peers.py PEER ADULT_FOLDER [RUNS]
 
-PEER is `diffprivlib` or `interpret`. Prints one JSON object: AUC by epsilon on the fifth of the rows
-that bench/learn.py tests on, means over the runs, delta 1e-5 where the peer has one. The figures
-last recorded are in bench/learn_peers.json, with date and versions.
+PEER is `diffprivlib` (which needs scikit-learn below 1.5) or `interpret`. Prints one JSON object:
+AUC by epsilon on the fifth of the rows that bench/learn.py tests on, means over the runs, delta
+1e-5 where the peer has one. The figures last recorded are in bench/learn_peers.json, with date and
+versions.
 """
 
 from __future__ import annotations

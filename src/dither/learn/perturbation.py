@@ -34,12 +34,12 @@ NOISE_GRID = 1 << 16
 SLACK = 1e-3
 """The norm of the gradient at a verified minimum is at most this, in sums over people."""
 MOST_EPSILON = 100
-"""Above it the accountant takes minutes for a loss of which nothing but (epsilon, delta) is known."""
+"""Above it the accountant takes minutes: of the loss nothing but (epsilon, delta) is known."""
 _MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
-class Minimum:
+class NoisyMinimum:
     """Weights that were released, and their loss."""
 
     weights: Array
@@ -78,7 +78,7 @@ def choose_noise(longest_row: float, epsilon: float, delta: float) -> float:
 def find_slack(features: Array, longest_row: float) -> float:
     """What floats may lose in a sum of gradients: a generous multiple of their rounding."""
     rows, width = features.shape
-    return (rows + 10) * (width + 10) * longest_row * 2.0**-48
+    return float((rows + 10) * (width + 10) * longest_row * 2.0**-48)
 
 
 def minimise(features: Array, signs: Array, penalty: float, tilt: Array, loss: str) -> Array:
@@ -162,7 +162,7 @@ def perturb_output(
     loss: str,
     rho: Fraction,
     adjacency: Adjacency,
-) -> Minimum:
+) -> NoisyMinimum:
     """The minimum with noise: a row moves it by at most R / penalty (Chaudhuri et al. 2011)."""
     if not penalty > 0:
         raise ParameterError("solver='output' needs a penalty above 0: its noise is R / penalty")
@@ -170,7 +170,7 @@ def perturb_output(
     theta = minimise(features, signs, penalty, tilt, loss)
     verify_minimum(features, signs, penalty, tilt, loss, theta)
     weights, paid = release_weights(theta, (longest_row + 2 * SLACK) / penalty, rho, adjacency)
-    return Minimum(weights, (paid,))
+    return NoisyMinimum(weights, (paid,))
 
 
 def perturb_objective(
@@ -181,7 +181,7 @@ def perturb_objective(
     epsilon: Fraction,
     delta: Fraction,
     adjacency: Adjacency,
-) -> Minimum:
+) -> NoisyMinimum:
     """The minimum of a tilted objective (Kifer, Smith and Thakurta 2012), and a little noise for
     what is not exact about it.
 
@@ -204,7 +204,7 @@ def perturb_objective(
     rho = find_rho(epsilon / 10, delta / 10)
     weights, paid = release_weights(theta, 2 * off / strength, rho, adjacency)
     tilted = Approx(tilted_epsilon, share, neighbours=adjacency.neighbours, unit=adjacency.unit)
-    return Minimum(weights, (tilted, paid))
+    return NoisyMinimum(weights, (tilted, paid))
 
 
 def read_signs(labels: Array) -> tuple[Any, Array]:

@@ -165,7 +165,7 @@ class TableSums:
         candidates = (*range(1, count + 1), *range(-1, -count - 1, -1))
         (winner,) = self._ask(Scores(vectors, Coordinates(candidates)))
         chosen = candidates[winner]
-        feature = positions[abs(chosen) - 1] + 1
+        feature = int(positions[abs(chosen) - 1]) + 1
         return feature if chosen > 0 else -feature
 
     @property
