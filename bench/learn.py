@@ -11,6 +11,7 @@ full-batch gradient descent in NumPy on the same encoded rows with as many steps
 from __future__ import annotations
 
 import csv
+import json
 import resource
 import time
 from pathlib import Path
@@ -36,6 +37,8 @@ GAPS = {0.1: 0.030, 0.3: 0.012, 1: 0.005, 3: 0.004}
 """By epsilon: how far below the same model without privacy the AUC may be."""
 DELTA = 1e-5
 RUNS = 5
+PEERS = Path(__file__).parent / "learn_peers.json"
+"""Figures of other libraries: see bench/learn_peers.py."""
 
 
 def read_adult(folder: str) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -97,6 +100,16 @@ def list_adult_lines(folder: str, runs: int) -> list[dict[str, object]]:
                 unit="AUC",
             )
         )
+    peers = json.loads(PEERS.read_text())
+    for peer, record in peers.items():
+        for epsilon in GAPS:
+            recorded = record["auc"].get(str(epsilon))
+            name = f"Adult, {peer} (recorded {record['date']}) against logistic at {epsilon}"
+            lines.append(line(name, recorded, ours[epsilon], 1, unit="AUC"))
+    for epsilon in GAPS:
+        boosted = measure_auc("GradientBoosting", epsilon, public, split, runs)
+        name = f"Adult, boosting at epsilon {epsilon}: gap to logistic (AUC {boosted:.4f})"
+        lines.append(line(name, ours[epsilon] - boosted, 1, 0.02, unit="AUC"))
     for epsilon in (1, 3):
         additive = measure_auc("AdditiveClassifier", epsilon, public, split, runs)
         lines.append(
@@ -140,9 +153,21 @@ def list_large_lines(rows: int) -> list[dict[str, object]]:
     ]
 
 
+def list_lasso_lines(runs: int) -> list[dict[str, object]]:
+    """More columns than people: the share of the variance that is explained, at epsilon 3."""
+    draws = np.random.default_rng(2)
+    X = draws.uniform(-1, 1, (2000, 3000))
+    y = 0.6 * X[:, 3] - 0.3 * X[:, 10] + draws.normal(0, 0.05, 2000)
+    model = learn.Lasso(3, delta=1e-6, n=2000, bounds=(-1, 1), target_bounds=(-1, 1))
+    scores = [model.fit(X, y).score(X, y) for _ in range(runs)]
+    name = f"Lasso, 2,000 rows of 3,000 columns, epsilon 3 (R2 {np.mean(scores):.3f}): 0.6 of it"
+    return [line(name, 0.6, float(np.mean(scores)), 1, unit="R2")]
+
+
 def main() -> None:
     chosen = options(__doc__ or "", folder="adult")
     lines = list_large_lines(100_000 if chosen.quick else 1_000_000)
+    lines += list_lasso_lines(2 if chosen.quick else RUNS)
     if chosen.adult:
         lines += list_adult_lines(chosen.adult, 2 if chosen.quick else RUNS)
     report("learn", lines, ("numpy", "scikit-learn"), as_json=chosen.json)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
-from dither.plan import encodings, utilities, vector_functions
+from dither.plan import encodings, tree_functions, utilities, vector_functions
 from dither.plan import operators as ops
 from dither.privacy import losses
 from dither.privacy.kernel.calibrate import loss_of
@@ -88,10 +88,16 @@ def vector_samples() -> tuple[plans.UnitVectors, ...]:
         vector_functions.MultinomialGradient("ward", ((1, 2), (3, 4))),
         vector_functions.SquaredGradient("cost", (3, -7)),
         vector_functions.PoissonGradient("age", (3, -7)),
+        vector_functions.CoordinateGradient("cost", (3, -7)),
+        vector_functions.NearestSums(((1, 2), (3, 4))),
+        tree_functions.TreeCounts("ward", 2, ((0, 1),), False),
+        tree_functions.TreeGradient(
+            "ward", 1, (tree_functions.ScoredTree(((1, 2),), (5, -9)),), ((0, 1),)
+        ),
     )
     return tuple(
         plans.UnitVectors(
-            VISITS, features, function, HALF, Fraction(1, 64), None if position < 6 else HALF
+            VISITS, features, function, HALF, Fraction(1, 64), HALF if position == 6 else None
         )
         for position, function in enumerate(functions)
     )

@@ -28,6 +28,7 @@ from dither.plan import (
     expressions,
     hashed,
     operators,
+    tree_functions,
     utilities,
     vector_functions,
 )
@@ -101,7 +102,15 @@ def test_the_samples_hold_every_node_and_every_loss() -> None:
     texts = json.dumps(stored_texts())
     nodes = {
         cls
-        for module in (algebra, encodings, expressions, operators, utilities, vector_functions)
+        for module in (
+            algebra,
+            encodings,
+            expressions,
+            operators,
+            tree_functions,
+            utilities,
+            vector_functions,
+        )
         for cls in vars(module).values()
         if inspect.isclass(cls)
         and is_dataclass(cls)

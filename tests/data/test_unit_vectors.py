@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from dither.audit.naive_vectors import Row, add_vectors, make_unit_vector
 from dither.catalog import parse
-from dither.data.vectors import add_up, clip, sample
+from dither.data.vectors import add_up, clip, sample, trees
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.clip import clip_vectors
 from dither.data.vectors.sample import draw_units
 from dither.data.vectors.select import list_vector_columns
 from dither.errors import RefusedError
+from dither.plan import vectors
 from dither.plan.algebra import UnitVectors
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.encodings import Binned
@@ -312,6 +313,33 @@ def test_a_planted_clip_is_caught(
     monkeypatch.setattr(add_up, "clip_vectors", plant)
     with pytest.raises(AssertionError):
         check_claims("logistic", "add_remove", list_tiny_units()[::3])
+
+
+def test_numbers_that_are_not_cut_off_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: a choice by coordinates over gradients that nothing bounds."""
+    monkeypatch.setattr(add_up, "cut_numbers", lambda v, per_step, largest: np.trunc(v * per_step))
+    with pytest.raises(AssertionError):
+        check_claims("coordinates", "add_remove", list_tiny_units()[::3])
+
+
+def test_a_norm_claimed_for_numbers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: numbers are cut off at the clip, and the sum is priced as if norms were."""
+    monkeypatch.setattr(vectors, "is_cut_by_number", lambda function: False)
+    with pytest.raises(AssertionError):
+        check_claims("coordinates", "add_remove", list_tiny_units()[::3])
+
+
+def test_a_split_at_the_mean_of_a_block_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: a row's branch depends on the rows beside it, so one unit moves everybody."""
+
+    def split_at_the_mean(splits: Any, features: Any) -> Any:
+        sums = features[slice(*splits[0])].sum(axis=0)
+        return (sums > sums.mean()).astype(int)
+
+    check_claims("leaves", "add_remove", list_tiny_units()[::3])
+    monkeypatch.setattr(trees, "find_leaves", split_at_the_mean)
+    with pytest.raises(AssertionError):
+        check_claims("leaves", "add_remove", list_tiny_units()[::3])
 
 
 def test_clipping_rows_in_place_of_units_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

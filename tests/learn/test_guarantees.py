@@ -76,7 +76,20 @@ def test_all_releases_together_cost_what_was_stated_and_hardly_less(neighbours: 
 
 
 @pytest.mark.parametrize(
-    "name", mark_between(["Ridge", "NaiveBayes", "PCA", "PoissonRegression", "SVC"], step=2)
+    "name",
+    mark_between(
+        [
+            "Ridge",
+            "NaiveBayes",
+            "PCA",
+            "PoissonRegression",
+            "SVC",
+            "KMeans",
+            "DecisionTree",
+            "GradientBoosting",
+        ],
+        step=2,
+    ),
 )
 def test_every_estimator_spends_its_epsilon_and_no_more(name: str) -> None:
     X, y = make_arrays()
@@ -153,6 +166,10 @@ def test_a_missing_declaration_is_refused_before_a_value_is_read(missing: str) -
         ("LogisticRegression", {"classes": (1,)}, "classes"),
         ("SVC", {"classes": (0, 1, 2)}, "two classes"),
         ("Ridge", {"target_bounds": None}, "target_bounds"),
+        ("Lasso", {"target_bounds": None}, "target_bounds"),
+        ("GradientBoosting", {"classes": (0, 1, 2)}, "two classes"),
+        ("KMeans", {"bounds": None}, "bounds"),
+        ("DecisionTree", {"n": None}, "public number"),
         ("PoissonRegression", {"target_bounds": (-1, 3)}, "counts"),
     ],
 )

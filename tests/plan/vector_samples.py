@@ -9,6 +9,7 @@ from dither.audit.naive_vectors import Row
 from dither.plan import vector_functions as functions
 from dither.plan.algebra import Scan, UnitVectors
 from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
+from dither.plan.tree_functions import ScoredTree, TreeCounts, TreeGradient
 from tests.datasets.catalog_texts import write_head, write_private_head
 
 ROWS = Scan("t")
@@ -20,6 +21,13 @@ FEATURES: tuple[Feature, ...] = (
 )
 WIDTHS = (1, 1, 4, 4)
 THETA = (20_000, -90_000, 5, 130_000, -700, 0, 65_536, -65_536, 32_000, 1)
+SPLITS = ((6, 8), (1, 2), (2, 4))
+"""By bins of a, then by the sign of x, or by a value of b."""
+FOREST = (
+    ScoredTree(SPLITS, (70_000, -3, 0, -200_000)),
+    ScoredTree((), (1000,)),
+    ScoredTree(((0, 0), (9, 10), (0, 1)), (1, 2**20, -(2**20), 4)),
+)
 FUNCTIONS: dict[str, functions.VectorFunction] = {
     "features": functions.FeatureSums(),
     "moments": functions.SecondMoments("x"),
@@ -28,6 +36,11 @@ FUNCTIONS: dict[str, functions.VectorFunction] = {
     "multinomial": functions.MultinomialGradient("b", (THETA, THETA[::-1], (0,) * 10)),
     "squared": functions.SquaredGradient("y", THETA),
     "poisson": functions.PoissonGradient("y", THETA),
+    "coordinates": functions.CoordinateGradient("y", THETA),
+    "nearest": functions.NearestSums((THETA, THETA[::-1], (0,) * 10)),
+    "histograms": TreeCounts("b", 3, SPLITS, False),
+    "leaves": TreeCounts("b", 3, SPLITS, True),
+    "boosting": TreeGradient("b", 1, FOREST, SPLITS),
 }
 
 
@@ -57,6 +70,18 @@ def draw_row(draws: random.Random) -> Row:
     }
 
 
+def draw_splits(draws: random.Random, width: int) -> tuple[tuple[int, int], ...]:
+    """A complete tree of up to three levels, by random ranges of features."""
+    ranges = [sorted(draws.choices(range(width + 1), k=2)) for _ in range(2 ** draws.randint(0, 3))]
+    return tuple((first, stop) for first, stop in ranges[1:])
+
+
+def draw_tree(draws: random.Random, width: int) -> ScoredTree:
+    """A tree with random scores."""
+    splits = draw_splits(draws, width)
+    return ScoredTree(splits, tuple(draws.randint(-(2**20), 2**20) for _ in range(len(splits) + 1)))
+
+
 def draw_vectors(draws: random.Random) -> UnitVectors:
     """A request with random features, function, theta, clip and resolution."""
     positions = draws.sample(range(4), draws.randint(1, 4))
@@ -75,6 +100,10 @@ def draw_vectors(draws: random.Random) -> UnitVectors:
             functions.MultinomialGradient("b", (theta(), theta(), theta())),
             functions.SquaredGradient(draws.choice("axy"), theta()),
             functions.PoissonGradient(draws.choice("axy"), theta()),
+            functions.CoordinateGradient(draws.choice("axy"), theta()),
+            functions.NearestSums((theta(), theta())),
+            TreeCounts("b", 3, draw_splits(draws, width), draws.random() < 0.5),
+            TreeGradient("b", 2, (draw_tree(draws, width),), draw_splits(draws, width)),
         ]
     )
     resolution = F(1, draws.randint(1, 5000))

@@ -15,6 +15,7 @@ from dither.plan import vector_functions as functions
 from dither.plan.algebra import UnitVectors
 from dither.plan.domain import Columns, Domain
 from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
+from dither.plan.tree_functions import TreeCounts, TreeGradient
 
 Row = dict[str, int | None]
 STEPS = 4096
@@ -47,6 +48,9 @@ def clip(vector: list[int], query: UnitVectors) -> list[int]:
     """Steps of the resolution, shrunk to the clip where longer, truncated towards zero."""
     per_step = float(1 / (functions.vector_scale(query.function) * query.resolution))
     largest = math.floor(query.clip / query.resolution)
+    if isinstance(query.function, functions.CoordinateGradient):
+        steps = [math.trunc(number * per_step) for number in vector]
+        return [max(-largest, min(largest, step)) for step in steps]
     squares = 0.0
     for number in vector:
         squares += float(number) * float(number)
@@ -64,7 +68,14 @@ def make_row_vector(query: UnitVectors, row: Row, columns: Columns) -> list[int]
     x = [number for feature in query.features for number in encode(feature, row, columns)]
     if isinstance(function, functions.FeatureSums):
         return x
+    if isinstance(function, functions.NearestSums):
+        scores = [sum(a * b for a, b in zip(theta, x, strict=True)) for theta in function.theta]
+        nearest = scores.index(max(scores))
+        return [number * (k == nearest) for k in range(len(scores)) for number in x]
     label = row[function.label]
+    if isinstance(function, (TreeCounts, TreeGradient)):
+        code = None if label is None else label - columns[function.label].listed[0]
+        return make_tree_vector(function, x, code)
     if isinstance(function, functions.SecondMoments):
         y = _scale(label, columns[function.label])
         z = [*x, y] if label is not None else [0] * (len(x) + 1)
@@ -75,6 +86,34 @@ def make_row_vector(query: UnitVectors, row: Row, columns: Columns) -> list[int]
     if label is not None:
         residuals = find_residuals(function, margins, label, columns[function.label])
     return [residual * number for residual in residuals for number in x]
+
+
+def make_tree_vector(
+    function: TreeCounts | TreeGradient, x: list[int], code: int | None
+) -> list[int]:
+    """What one row adds to the leaves of a tree; nothing where it has no label."""
+    leaf = find_leaf(function.splits, x)
+    leaves = range(len(function.splits) + 1)
+    if isinstance(function, TreeCounts):
+        numbers = [STEPS] if function.is_leaf else x
+        cells = [(k, c) for k in leaves for c in range(function.classes)]
+        return [number * (cell == (leaf, code)) for cell in cells for number in numbers]
+    margin = sum(tree.scores[find_leaf(tree.splits, x)] for tree in function.forest)
+    t = (_cut((margin * STEPS) >> 18, 16) + 0.5) / 1024
+    chance = math.floor(ONE / (1 + math.exp(-t)) + 0.5)
+    slope = chance - ONE * (code == function.positive)
+    is_labelled = code is not None
+    slopes = [slope * (k == leaf) * is_labelled for k in leaves]
+    return slopes + [chance * (ONE - chance) // ONE * (k == leaf) * is_labelled for k in leaves]
+
+
+def find_leaf(splits: tuple[tuple[int, int], ...], x: list[int]) -> int:
+    """Walk down from the root."""
+    node = 0
+    while node < len(splits):
+        first, stop = splits[node]
+        node = 2 * node + (2 if sum(x[first:stop]) > 0 else 1)
+    return node - len(splits)
 
 
 def find_residuals(
@@ -95,7 +134,7 @@ def find_residuals(
     elif isinstance(function, functions.HuberGradient):
         sign = 1 if code == function.positive else -1
         residual = -sign * max(0, min(ONE, 3 * ONE // 2 - sign * (margin >> 12)))
-    elif isinstance(function, functions.SquaredGradient):
+    elif isinstance(function, (functions.SquaredGradient, functions.CoordinateGradient)):
         residual = (margin >> 12) - 16 * _scale(label, domain)
     else:
         residual = _exponential(margin) - math.floor(label * domain.step * ONE)

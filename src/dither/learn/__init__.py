@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dither.learn.additive import AdditiveClassifier
+    from dither.learn.after_fit import measure_classifier
+    from dither.learn.boosting import GradientBoosting
+    from dither.learn.decision_tree import DecisionTree
+    from dither.learn.kmeans import KMeans
+    from dither.learn.lasso import Lasso
     from dither.learn.linear_classifiers import SVC, LogisticRegression
     from dither.learn.model_files import read_model, write_model, write_model_card
     from dither.learn.naive_bayes import NaiveBayes
@@ -20,6 +25,10 @@ _MODULES = {
     "PCA": "pca",
     "SVC": "linear_classifiers",
     "AdditiveClassifier": "additive",
+    "DecisionTree": "decision_tree",
+    "GradientBoosting": "boosting",
+    "KMeans": "kmeans",
+    "Lasso": "lasso",
     "LinearRegression": "regressors",
     "LogisticRegression": "linear_classifiers",
     "NaiveBayes": "naive_bayes",
@@ -28,6 +37,7 @@ _MODULES = {
 }
 _FUNCTIONS = {
     "PrivateSearchCV": "search",
+    "measure_classifier": "after_fit",
     "read_model": "model_files",
     "write_model": "model_files",
     "write_model_card": "model_files",
@@ -37,12 +47,17 @@ __all__ = [
     "PCA",
     "SVC",
     "AdditiveClassifier",
+    "DecisionTree",
+    "GradientBoosting",
+    "KMeans",
+    "Lasso",
     "LinearRegression",
     "LogisticRegression",
     "NaiveBayes",
     "PoissonRegression",
     "PrivateSearchCV",
     "Ridge",
+    "measure_classifier",
     "read_model",
     "write_model",
     "write_model_card",

@@ -37,6 +37,7 @@ class AdditiveClassifier(LogisticRegression):
         steps: int | None = None,
         learning_rate: float | None = None,
         penalty: float = 0.0,
+        solver: str = "auto",
     ) -> None:
         super().__init__(
             epsilon,
@@ -51,6 +52,7 @@ class AdditiveClassifier(LogisticRegression):
             steps=steps,
             learning_rate=learning_rate,
             penalty=penalty,
+            solver=solver,
         )
 
     def shape_function(self, name: Any) -> tuple[Array, Array]:

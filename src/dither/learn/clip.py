@@ -59,3 +59,19 @@ def find_scales(norms: Array, factors: Array, per_step: float, largest: int) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         shrunk = largest * _BELOW_ONE / lengths
         return np.where(lengths * per_step <= largest, per_step, np.minimum(per_step, shrunk))
+
+
+def add_cut_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:
+    """The sum over rows of factor times features in steps, every number cut off at `largest`.
+
+    Each number is truncated towards 0 and cut off by itself, so that a row moves every number of
+    the sum by at most `largest`. What is no number adds 0.
+    """
+    scaled = np.nan_to_num(factors * per_step, nan=0.0, posinf=0.0, neginf=0.0)
+    total = np.zeros(rows.facts.width)
+    products = np.clip(np.trunc(scaled * rows.dense), -largest, largest)
+    total[: len(rows.dense)] = products.sum(axis=1)
+    hot = np.clip(np.trunc(scaled * FEATURE_SCALE), -largest, largest)
+    for column in rows.codes:
+        total += np.bincount(column, hot, rows.facts.width)
+    return total.astype(np.int64)

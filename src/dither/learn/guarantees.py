@@ -18,10 +18,8 @@ from dither.accounting import epsilon as find_epsilon
 from dither.accounting.gaussian import gaussian_delta
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
-from dither.learn.sums import STEPS, ReleasePlan
-from dither.plan.norms import Sensitivity
+from dither.learn.sums import ReleasePlan
 from dither.privacy.losses import Adjacency, Loss
-from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 
 LIBRARY = "library guarantee: the caller held the data; no ledger was charged"
 LEDGER = "paid from the ledger of a curator; training saw noisy sums alone"
@@ -116,11 +114,8 @@ def read_budget(epsilon: Number | None) -> Fraction:
 def make_ledger_guarantee(
     plan: ReleasePlan, delta: Fraction, adjacency: Adjacency, public: dict[str, Any]
 ) -> ModelGuarantee:
-    """The guarantee of a fit on a table: Gaussian noise of the rho that was charged."""
-    reach = STEPS * (2 if adjacency.neighbours == "replace" else 1)
-    bound = Sensitivity(l0=reach**2, l1=reach**2, l2_squared=reach**2, linf=reach)
-    step = IntegerRoundedGaussian.for_rho(plan.release_rho, bound, adjacency).loss()
-    loss = step * plan.releases
+    """The guarantee of a fit on a table: the losses that were charged."""
+    loss = plan.find_loss(adjacency) * plan.releases
     return ModelGuarantee(
         epsilon=find_epsilon(loss, delta).upper,
         delta=float(delta),

@@ -15,11 +15,22 @@ from dither.errors import ParameterError
 from dither.learn.base import PrivateEstimator
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
 from dither.learn.descent import DescentPlan, descend, plan_descent
+from dither.learn.encode import encode_rows
+from dither.learn.guarantees import find_rho, make_library_guarantee
+from dither.learn.newton import NewtonPlan, plan_newton, step_by_newton
+from dither.learn.perturbation import (
+    MOST_EPSILON,
+    perturb_objective,
+    perturb_output,
+    read_signs,
+)
 from dither.learn.rehearsal import Rehearsal, rehearse_descent
 from dither.learn.residuals import Loss
+from dither.learn.solvers import PERTURBED, choose_solver
 from dither.learn.sums import Array, NoisySums
 from dither.learn.table_columns import TableRows, find_rows, find_target
 from dither.learn.targets import encode_classes, read_classes, read_table_classes
+from dither.privacy.losses import Adjacency, compose
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -82,6 +93,7 @@ class _DescentClassifier(PrivateClassifier):
         steps: int | None = None,
         learning_rate: float | None = None,
         penalty: float = 0.0,
+        solver: str = "auto",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -95,8 +107,70 @@ class _DescentClassifier(PrivateClassifier):
         self.steps = steps
         self.learning_rate = learning_rate
         self.penalty = penalty
+        self.solver = solver
 
-    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> DescentPlan:
+    def _check_classes(self) -> None:
+        """Choose the solver, by rule unless it is stated."""
+        self._choose_solver(is_table=False)
+
+    def _read_table_target(self, rows: TableRows, target: str | None) -> None:
+        super()._read_table_target(rows, target)
+        self._choose_solver(is_table=True)
+
+    def _choose_solver(self, *, is_table: bool) -> None:
+        choice = choose_solver(
+            self.solver, self._choose_loss(), is_table=is_table, neighbours=self.neighbours
+        )
+        self.solver_ = choice.name
+        self.solver_reason_ = choice.reason
+
+    def _fit_arrays(self, X: Any, y: Any) -> Any:
+        """A minimum that is released once is paid for as such; all else by noisy sums."""
+        self._read_public()
+        self._read_target()
+        if self.solver_ in PERTURBED:
+            return self._fit_minimum(X, y)
+        return super()._fit_arrays(X, y)
+
+    def _fit_minimum(self, X: Any, y: Any) -> Any:
+        """Fit arrays by objective or output perturbation."""
+        self._check_bounds()
+        if self.solver_ == "objective" and self._budget > MOST_EPSILON:
+            raise ParameterError(f"solver='objective' is for epsilon up to {MOST_EPSILON}")
+        checked, values = self._validate(X, y, reset=True)
+        self.columns_ = self._declare()
+        rows = encode_rows(self.columns_, list(checked.T))
+        is_labelled, signs = read_signs(self._encode_target(values, rows.size))
+        features = rows.expand()[is_labelled]
+        longest = self.columns_.largest_norm
+        adjacency = Adjacency(self.neighbours, "row")
+        penalty = self.penalty * self._people
+        if self.solver_ == "output":
+            rho = find_rho(self._budget, self._delta)
+            loss = self._choose_loss()
+            minimum = perturb_output(features, signs, longest, penalty, loss, rho, adjacency)
+        else:
+            minimum = perturb_objective(
+                features, signs, longest, penalty, self._budget, self._delta, adjacency
+            )
+        self.weights_ = minimum.weights[None, :]
+        public = {"n": self._people, "features": self.columns_.width, "solver": self.solver_}
+        self.guarantee_ = make_library_guarantee(
+            compose(*minimum.losses), len(minimum.losses), self._delta, public
+        )
+        return self
+
+    def _plan_releases(
+        self, rho: Fraction, people: int, facts: ColumnFacts
+    ) -> DescentPlan | NewtonPlan:
+        if self.solver_ in PERTURBED:
+            raise ParameterError(
+                f"solver={self.solver_!r} is paid by epsilon and delta, not in parts: use descent"
+            )
+        if self.solver_ == "newton":
+            return plan_newton(
+                rho, people, facts, steps=self.steps, clip=self.clip, penalty=self.penalty
+            )
         return plan_descent(
             rho,
             people,
@@ -115,7 +189,8 @@ class _DescentClassifier(PrivateClassifier):
         Reads the catalog alone and spends nothing.
         """
         training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
-        assert isinstance(training.plan, DescentPlan)
+        if not isinstance(training.plan, DescentPlan):
+            raise ParameterError("a rehearsal is by descent: leave solver='auto'")
         classes = len(self.classes_)
         return rehearse_descent(
             self._choose_loss(), classes, training.plan, training.features.facts
@@ -124,11 +199,14 @@ class _DescentClassifier(PrivateClassifier):
     def _choose_loss(self) -> Loss:
         return "logistic" if len(self.classes_) == 2 else "multinomial"
 
-    def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:
+    def _learn(self, sums: NoisySums, plan: DescentPlan | NewtonPlan) -> None:
         self.plan_ = plan
+        self.n_iter_ = plan.steps
+        if isinstance(plan, NewtonPlan):
+            self.weights_ = step_by_newton(sums, plan)
+            return
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         self.weights_ = descend(sums, self._choose_loss(), outputs, plan)
-        self.n_iter_ = plan.steps
 
     @property
     def coef_(self) -> Array:
@@ -181,6 +259,7 @@ class SVC(_DescentClassifier):
     def _check_classes(self) -> None:
         if len(self.classes_) != 2:
             raise ParameterError("SVC is for two classes: use LogisticRegression for three or more")
+        super()._check_classes()
 
     def _choose_loss(self) -> Loss:
         return "huber"

@@ -18,7 +18,17 @@ from dither.learn.guarantees import ModelGuarantee
 from dither.version import __version__
 
 _FORMAT = 1
-_ARRAYS = ("weights_", "classes_", "mean_", "components_", "explained_variance_")
+_ARRAYS = (
+    "weights_",
+    "classes_",
+    "mean_",
+    "components_",
+    "explained_variance_",
+    "cluster_centers_",
+    "splits_",
+    "leaf_counts_",
+    "scores_",
+)
 
 
 def write_model(estimator: Any) -> str:

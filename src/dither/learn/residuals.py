@@ -60,6 +60,16 @@ def find_residuals(loss: Loss, margins: Array, labels: Array) -> Array:
     return cut[None, :]
 
 
+def find_slopes(margins: Array, labels: Array) -> Array:
+    """sigmoid - y and sigmoid (1 - sigmoid) of every row, in steps; 0 without a label."""
+    chances = list_sigmoids()[_find_entries(margins, _REACH)]
+    slopes = chances - FACTOR_SCALE * (labels == 1)
+    curvatures = np.floor(chances * (FACTOR_SCALE - chances) / FACTOR_SCALE)
+    numbers: Array = np.stack([slopes, curvatures])
+    numbers[:, (labels != 0) & (labels != 1)] = 0
+    return numbers
+
+
 def _find_entries(margins: Array, reach: int) -> NDArray[np.int64]:
     """The entry of a table of links for every margin."""
     entries = np.floor(margins / _TABLE_STEPS)

@@ -3,6 +3,8 @@ charged before the first of them. Nothing here holds a row."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 from typing import Any, Protocol
@@ -12,13 +14,17 @@ import numpy as np
 from dither.learn.residuals import Loss
 from dither.learn.sums import STEPS, Array, NoisyMoments, ReleasePlan, quantise_weights
 from dither.learn.table_columns import TableFeatures
-from dither.plan.algebra import Plan, UnitVectors
+from dither.plan.algebra import Plan, Scores, UnitVectors
 from dither.plan.encodings import Scaled
+from dither.plan.tree_functions import ScoredTree, TreeCounts, TreeGradient
+from dither.plan.utilities import Coordinates
 from dither.plan.vector_functions import (
+    CoordinateGradient,
     FeatureSums,
     HuberGradient,
     LogisticGradient,
     MultinomialGradient,
+    NearestSums,
     PoissonGradient,
     SecondMoments,
     SquaredGradient,
@@ -26,6 +32,8 @@ from dither.plan.vector_functions import (
 )
 
 _FINEST = 1 << 20
+SLOPE_NORM = 1.0308
+"""Above sqrt(17) / 4: no slope and curvature of one row are longer."""
 
 
 class FixedLease(Protocol):
@@ -36,7 +44,7 @@ class FixedLease(Protocol):
     def close(self) -> None:
         """End the lease and store what left."""
 
-    def release(self, query: UnitVectors) -> tuple[int, ...]:
+    def release(self, query: UnitVectors | Scores) -> tuple[int, ...]:
         """The noisy integers of the next step."""
 
 
@@ -97,31 +105,92 @@ class TableSums:
         features: Array = self._place(self._release(FeatureSums(), clip), 1)[0]
         return features
 
-    def release_moments(self) -> NoisyMoments:
+    def release_moments(self, *, has_label: bool = True) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix.
 
         Without a label the last scaled column takes its part, and the label's row is 0.
         """
         facts = self._features.facts
-        clip = float(facts.dense_width + facts.hot_columns + (self._label is not None))
+        label = self._label if has_label else None
+        clip = float(facts.dense_width + facts.hot_columns + (label is not None))
         positions = list(self._features.positions)
-        if self._label is None:
+        if label is None:
             last = facts.dense_width - 1
             positions.remove(last)
             order = [*positions, last]
             values = self._release(SecondMoments(facts.numbers[-1].name), clip, drop_last=True)
         else:
             order = [*positions, facts.width]
-            values = self._release(SecondMoments(self._label), clip)
+            values = self._release(SecondMoments(label), clip)
         upper = np.zeros((len(order), len(order)))
         upper[np.triu_indices(len(order))] = values
         matrix = np.zeros((facts.width + 1, facts.width + 1))
         matrix[np.ix_(order, order)] = upper + np.triu(upper, 1).T
         return NoisyMoments(matrix, self.noise * clip)
 
+    def release_nearest(self, theta: Array, clip: float) -> Array:
+        """The sum of clipped features of the rows that score highest in each row of `theta`."""
+        steps = quantise_weights(theta)[:, list(self._features.positions)]
+        function = NearestSums(tuple(tuple(map(int, row)) for row in steps))
+        return self._place(self._release(function, clip), len(theta))
+
+    def release_leaf_counts(self, splits: Array, classes: int) -> Array:
+        """How many rows every leaf and class has."""
+        function = TreeCounts(self._find_label(), classes, self._map_splits(splits), True)
+        return self._release_trees(function, 1.0).reshape(-1, classes)
+
+    def release_histograms(self, splits: Array, classes: int) -> Array:
+        """The same in all, and with each bin or listed value: one number more a leaf and class."""
+        facts = self._features.facts
+        function = TreeCounts(self._find_label(), classes, self._map_splits(splits), False)
+        values = self._release_trees(function, sqrt(1 + facts.hot_columns) * (1 + 1e-5))
+        columns = [max(0, position - facts.dense_width + 1) for position in self._tree_positions]
+        counts = np.zeros((len(splits) + 1, classes, 1 + facts.width - facts.dense_width))
+        counts[:, :, columns] = values.reshape(len(splits) + 1, classes, -1)
+        return counts
+
+    def release_slopes(self, forest: Sequence[ScoredTree], splits: Array) -> Array:
+        """Sums of slopes and of curvatures of the logistic loss in every leaf of a tree."""
+        trees = tuple(ScoredTree(self._map_splits(tree.splits), tree.scores) for tree in forest)
+        function = TreeGradient(self._find_label(), 1, trees, self._map_splits(splits))
+        return self._release_trees(function, SLOPE_NORM).reshape(2, -1)
+
+    def choose_coordinate(self, theta: Array, largest: float) -> int:
+        """A coordinate where the gradient of the squared loss is large: i + 1 where it is positive
+        in feature i, else -(i + 1)."""
+        positions = self._features.positions
+        steps = tuple(map(int, quantise_weights(theta)[0, list(positions)]))
+        vectors = self._make_query(CoordinateGradient(self._find_label(), steps), largest)
+        count = len(positions)
+        candidates = (*range(1, count + 1), *range(-1, -count - 1, -1))
+        (winner,) = self._ask(Scores(vectors, Coordinates(candidates)))
+        chosen = candidates[winner]
+        feature = int(positions[abs(chosen) - 1]) + 1
+        return feature if chosen > 0 else -feature
+
+    @property
+    def _tree_positions(self) -> list[int]:
+        """Where the features of trees stand in `facts`: the constant, bins and listed values."""
+        first = self._features.facts.dense_width
+        return [0, *(position for position in self._features.positions if position >= first)]
+
+    def _map_splits(self, splits: Any) -> tuple[tuple[int, int], ...]:
+        """Ranges of features of `facts` as ranges of those that the kernel has."""
+        ends = np.searchsorted(self._tree_positions, np.array(splits).reshape(-1, 2))
+        return tuple((int(first), int(stop)) for first, stop in ends)
+
+    def _release_trees(self, function: VectorFunction, clip: float) -> Array:
+        """A release without scaled numbers, which no tree splits."""
+        features = tuple(f for f in self._features.features if not isinstance(f, Scaled))
+        query = self._make_query(function, clip)
+        return self._release_query(replace(query, features=features))
+
+    def _find_label(self) -> str:
+        assert self._label is not None
+        return self._label
+
     def _make_gradient(self, loss: Loss, theta: list[tuple[int, ...]]) -> VectorFunction:
-        label = self._label
-        assert label is not None
+        label = self._find_label()
         if loss == "logistic":
             return LogisticGradient(label, 1, theta[0])
         if loss == "huber":
@@ -143,14 +212,19 @@ class TableSums:
         return UnitVectors(self._rows, features, function, exact, exact / STEPS)
 
     def _release(self, function: VectorFunction, clip: float, *, drop_last: bool = False) -> Array:
-        query = self._make_query(function, clip, drop_last=drop_last)
+        return self._release_query(self._make_query(function, clip, drop_last=drop_last))
+
+    def _release_query(self, query: UnitVectors) -> Array:
+        released: Array = np.array(self._ask(query), float) * float(query.resolution)
+        return released
+
+    def _ask(self, query: UnitVectors | Scores) -> tuple[int, ...]:
+        """The next release; the first opens the lease."""
         if self._lease is None:
             self._lease = self._con.fixed_lease(
                 query, rho=self._plan.release_rho, steps=self._plan.releases
             )
-        values = self._lease.release(query)
-        released: Array = np.array(values, float) * float(query.resolution)
-        return released
+        return self._lease.release(query)
 
     def _place(self, values: Array, outputs: int) -> Array:
         """Released numbers where `facts` has them; 0 for values that a column cannot miss."""

@@ -7,14 +7,14 @@ from fractions import Fraction
 from math import sqrt
 
 from dither.learn.columns import ColumnFacts
-from dither.learn.descent import DescentPlan
 from dither.learn.sums import ReleasePlan
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
     """The settings of a fit. `noise` is the standard deviation on each number of a mean gradient,
-    or of a mean product; `risk_floor` what no private method beats, up to a constant."""
+    product or count, or the scale of a choice among them; `risk_floor` what no private method
+    beats, up to a constant."""
 
     epsilon: float
     delta: float
@@ -53,7 +53,7 @@ def describe_training(
     The excess risk of a linear loss on the unit ball is at least of the order of
     min(1, sqrt(features) / (epsilon people)) (Bassily, Smith and Thakurta 2014).
     """
-    clip = plan.clip if isinstance(plan, DescentPlan) else facts.largest_norm**2 + 1
+    clip = float(getattr(plan, "clip", facts.largest_norm**2 + 1))
     return TrainingPlan(
         epsilon=float(epsilon),
         delta=float(delta),
@@ -62,7 +62,7 @@ def describe_training(
         features=facts.width,
         releases=plan.releases,
         clip=clip,
-        learning_rate=plan.learning_rate if isinstance(plan, DescentPlan) else None,
-        noise=clip / sqrt(2 * plan.release_rho) / people,
+        learning_rate=getattr(plan, "learning_rate", None),
+        noise=plan.find_noise(clip) / people,
         risk_floor=min(1.0, sqrt(facts.width) / (float(epsilon) * people)),
     )

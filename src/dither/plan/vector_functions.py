@@ -1,4 +1,4 @@
-"""Functions of rows whose sums are learnt from: gradients, moments and sums of features.
+"""Functions of rows whose sums are learnt from: gradients, moments, sums of features, trees.
 
 A closed set. Every function makes of one row with features x (integers, steps of 2**-12) the outer
 product of x with a few integers, the *factors* of the row: residuals of a model in steps of 2**-16.
@@ -26,6 +26,14 @@ from dither.plan.encodings import (
     resolve_feature,
 )
 from dither.plan.keys import bounds_in
+from dither.plan.tree_functions import (
+    TreeCounts,
+    TreeGradient,
+    are_splits,
+    count_leaves,
+    is_forest,
+    list_splits,
+)
 from dither.rules import PrivacyRule
 from dither.stored import stored
 
@@ -100,6 +108,28 @@ class PoissonGradient:
     theta: tuple[int, ...]
 
 
+@stored("coordinategradient", label="label", theta="theta")
+@dataclass(frozen=True)
+class CoordinateGradient:
+    """(x theta - y) x as in `SquaredGradient`, for choices by coordinates: every number of a unit's
+    vector is cut off at the clip, in place of its norm."""
+
+    label: str
+    theta: tuple[int, ...]
+
+
+@stored("nearestsums", theta="theta")
+@dataclass(frozen=True)
+class NearestSums:
+    """The features of the rows that score highest in each row of theta; the first wins a tie.
+
+    A centre c with the weights c, and -|c|^2 / 2 for the intercept, scores highest where it is
+    nearest.
+    """
+
+    theta: tuple[tuple[int, ...], ...]
+
+
 VectorFunction: TypeAlias = (
     FeatureSums
     | SecondMoments
@@ -108,9 +138,16 @@ VectorFunction: TypeAlias = (
     | MultinomialGradient
     | SquaredGradient
     | PoissonGradient
+    | CoordinateGradient
+    | NearestSums
+    | TreeCounts
+    | TreeGradient
 )
-_BINARY = (LogisticGradient, HuberGradient)
-_NUMERIC = (SecondMoments, SquaredGradient, PoissonGradient)
+_BINARY = (LogisticGradient, HuberGradient, TreeGradient)
+_NUMERIC = (SecondMoments, SquaredGradient, PoissonGradient, CoordinateGradient)
+_UNLABELLED = (FeatureSums, NearestSums)
+_COUNTED = (FeatureSums, NearestSums, TreeCounts)
+"""Functions whose vectors are features as they are."""
 
 
 def quantise_theta(weights: Iterable[float]) -> tuple[int, ...]:
@@ -121,15 +158,22 @@ def quantise_theta(weights: Iterable[float]) -> tuple[int, ...]:
 def list_thetas(function: VectorFunction) -> tuple[tuple[int, ...], ...]:
     """The rows of theta, one for each factor; none where the function has no theta."""
     theta = getattr(function, "theta", ())
-    if isinstance(function, MultinomialGradient):
+    if isinstance(function, (MultinomialGradient, NearestSums)):
         return function.theta
     return (theta,) if theta else ()
 
 
+def is_cut_by_number(function: VectorFunction) -> bool:
+    """Whether the clip bounds every number of a vector, in place of its L2 norm."""
+    return isinstance(function, CoordinateGradient)
+
+
 def vector_scale(function: VectorFunction) -> int:
     """So many steps of a vector are the number 1."""
-    if isinstance(function, FeatureSums):
+    if isinstance(function, _COUNTED):
         return FEATURE_SCALE
+    if isinstance(function, TreeGradient):
+        return FACTOR_SCALE
     if isinstance(function, SecondMoments):
         return FEATURE_SCALE**2
     return FACTOR_SCALE * FEATURE_SCALE
@@ -139,13 +183,20 @@ def vector_length(function: VectorFunction, features: int) -> int:
     """How many numbers a vector has."""
     if isinstance(function, SecondMoments):
         return (features + 1) * (features + 2) // 2
+    if isinstance(function, TreeGradient):
+        return 2 * count_leaves(function.splits)
+    if isinstance(function, TreeCounts):
+        width = 1 if function.is_leaf else features
+        return count_leaves(function.splits) * function.classes * width
     return max(1, len(list_thetas(function))) * features
 
 
 def largest_step(function: VectorFunction) -> int:
     """The largest number of the vector of one row, in steps."""
-    if isinstance(function, FeatureSums):
+    if isinstance(function, _COUNTED):
         return FEATURE_SCALE
+    if isinstance(function, TreeGradient):
+        return FACTOR_SCALE
     if isinstance(function, SecondMoments):
         return FEATURE_SCALE**2
     return MOST_FACTOR * FEATURE_SCALE
@@ -157,18 +208,35 @@ def check_function(function: Any) -> None:
         raise _refuse(f"no rule for the function {type(function).__name__}")
     if type(function) is FeatureSums:
         return
-    if type(function.label) is not str:
+    if type(function) not in _UNLABELLED and type(function.label) is not str:
         raise _refuse("a label is the name of a column")
     if type(function) in _BINARY and (type(function.positive) is not int or function.positive < 0):
         raise _refuse("the positive value of a label is its number among the listed values")
-    if type(function) is MultinomialGradient:
-        if type(function.theta) is not tuple or not 2 <= len(function.theta) <= MOST_CLASSES:
-            raise _refuse(f"theta has a row for each of 2 to {MOST_CLASSES} classes")
+    if type(function) in (TreeCounts, TreeGradient):
+        _check_trees(function)
+        return
+    if type(function) in (MultinomialGradient, NearestSums):
+        fewest = 1 if type(function) is NearestSums else 2
+        if type(function.theta) is not tuple or not fewest <= len(function.theta) <= MOST_CLASSES:
+            raise _refuse(f"theta has a row for each of up to {MOST_CLASSES} classes or centres")
         thetas = function.theta
     else:
         thetas = (function.theta,) if type(function) is not SecondMoments else ()
     if not all(map(_is_theta, thetas)):
         raise _refuse("theta is a tuple of integers in steps of 2**-16: use quantise_theta")
+
+
+def _check_trees(function: TreeCounts | TreeGradient) -> None:
+    """Refuse trees that are not complete, or have other numbers."""
+    if not are_splits(function.splits):
+        raise _refuse("splits are those of a complete tree: ranges (first, stop) of features")
+    if isinstance(function, TreeGradient):
+        if not is_forest(function.forest):
+            raise _refuse("a forest has trees with an integer score for every leaf")
+    elif type(function.classes) is not int or not 2 <= function.classes <= MOST_CLASSES:
+        raise _refuse(f"a label has 2 to {MOST_CLASSES} classes")
+    elif type(function.is_leaf) is not bool:
+        raise _refuse("is_leaf is a truth value")
 
 
 def _is_theta(theta: Any) -> bool:
@@ -184,7 +252,11 @@ def check_label(function: VectorFunction, features: int, columns: Columns) -> No
     """Refuse a checked function whose theta or label does not fit these features and columns."""
     if any(len(theta) != features for theta in list_thetas(function)):
         raise _refuse(f"theta has one number for each of the {features:,} features")
-    if isinstance(function, FeatureSums):
+    if isinstance(function, (TreeCounts, TreeGradient)) and any(
+        stop > features for _, stop in list_splits(function)
+    ):
+        raise _refuse(f"splits are ranges of the {features:,} features")
+    if isinstance(function, _UNLABELLED):
         return
     domain = find_values(function.label, columns)
     if isinstance(function, _NUMERIC):
@@ -194,6 +266,8 @@ def check_label(function: VectorFunction, features: int, columns: Columns) -> No
     classes = resolve_feature(OneHot(function.label), columns).width - domain.nullable
     if isinstance(function, _BINARY) and function.positive >= classes:
         raise _refuse(f"{function.label} has {classes} listed values, numbered from 0")
+    if isinstance(function, TreeCounts) and function.classes != classes:
+        raise _refuse(f"{function.label} has {classes} listed values")
     if isinstance(function, MultinomialGradient) and len(function.theta) != classes:
         raise _refuse(f"theta has a row for each of the {classes} listed values of the label")
 

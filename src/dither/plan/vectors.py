@@ -2,7 +2,8 @@
 
 A unit's vector has an L2 norm of at most B = floor(clip / resolution) steps, which is checked on
 the vector itself. So one unit that joins or leaves moves the sum by at most B, whatever its rows
-are; a replaced one by at most 2 B. Proof: docs/proofs/unit-vectors.md#sensitivity.
+are; a replaced one by at most 2 B. Where the clip bounds every number, B is the largest number.
+Proof: docs/proofs/unit-vectors.md#sensitivity.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dither.plan.vector_functions import (
     MOST_EXACT,
     check_function,
     check_label,
+    is_cut_by_number,
     largest_step,
     vector_length,
 )
@@ -110,9 +112,14 @@ def _check_memory(query: UnitVectors, rows: Analysed) -> None:
         )
 
 
-def count_block_rows(length: int) -> int:
+def count_block_rows(query: UnitVectors, rows: Analysed) -> int:
     """How many rows are made into vectors at a time."""
-    return max(16, BLOCK_NUMBERS // length)
+    return max(16, BLOCK_NUMBERS // _count_longest(query, rows))
+
+
+def _count_longest(query: UnitVectors, rows: Analysed) -> int:
+    """The numbers of a row's vector, or of its features where these are more."""
+    return max(count_vector_numbers(query, rows), _count_features(query, rows))
 
 
 def count_batch_rows(query: UnitVectors, rows: Analysed) -> int:
@@ -122,9 +129,9 @@ def count_batch_rows(query: UnitVectors, rows: Analysed) -> int:
 
 def vector_bytes(query: UnitVectors, rows: Analysed) -> int:
     """An upper bound on the memory of the sum, beside what the engine holds and a lease keeps."""
-    length = count_vector_numbers(query, rows)
     encoded = 2 * _row_bytes(query, rows) * count_batch_rows(query, rows)
-    return 8 * _COPIES * length * (count_block_rows(length) + 2) + encoded
+    block = count_block_rows(query, rows) + 2
+    return 8 * _COPIES * _count_longest(query, rows) * block + encoded
 
 
 def kept_bytes(query: UnitVectors, rows: Analysed) -> int:
@@ -146,9 +153,12 @@ def _count_features(query: UnitVectors, rows: Analysed) -> int:
 def vector_sensitivity_in(
     query: UnitVectors, rows: Analysed, neighbours: Neighbours
 ) -> Sensitivity:
-    """Bounds over all neighbours: B in L2, and what follows from it; twice that under replace."""
+    """Bounds over all neighbours: B in L2, or in every number, and what follows from it; twice that
+    under replace."""
     steps = count_steps(query) * (2 if neighbours == "replace" else 1)
     length = count_vector_numbers(query, rows)
+    if is_cut_by_number(query.function):
+        return Sensitivity(l0=length, l1=length * steps, l2_squared=length * steps**2, linf=steps)
     return Sensitivity(l0=length, l1=isqrt(length * steps**2), l2_squared=steps**2, linf=steps)
 
 

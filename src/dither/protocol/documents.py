@@ -40,6 +40,7 @@ from dither.plan.operators import (
     count_rows,
 )
 from dither.plan.scores import check_members
+from dither.plan.tree_functions import ScoredTree
 from dither.plan.utilities import DistanceCandidate, Distances, Utility
 from dither.plan.vector_functions import VectorFunction
 from dither.privacy.charges.rules import Charge, Rule, charge_from_amounts
@@ -103,6 +104,7 @@ _NODES = (
         for node in get_args(union)
     ),
     DistanceCandidate,
+    ScoredTree,
 )
 MOST_OPERATOR_NUMBERS = 10_000_000
 """Cells and numbers of all operators of one request: their norms are computed to price it."""

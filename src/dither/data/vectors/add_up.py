@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.data.vectors.clip import clip_vectors
+from dither.data.vectors.clip import clip_vectors, cut_numbers
 from dither.data.vectors.encode import encode_features
 from dither.data.vectors.factors import make_vectors, resolve_label
 from dither.data.vectors.sample import draw_units
@@ -21,7 +21,7 @@ from dither.plan.algebra import UnitVectors
 from dither.plan.analyse import Analysed
 from dither.plan.encodings import resolve_features
 from dither.plan.stability.owned import Owned
-from dither.plan.vector_functions import vector_scale
+from dither.plan.vector_functions import is_cut_by_number, vector_scale
 from dither.plan.vectors import count_block_rows, count_steps, count_vector_numbers
 
 Array = NDArray[Any]
@@ -100,7 +100,7 @@ class _Adder:
         self._per_step = float(1 / (vector_scale(query.function) * query.resolution))
         self._has_many_rows = rows.node.rows > 1
         length = count_vector_numbers(query, rows)
-        self.block_rows = count_block_rows(length)
+        self.block_rows = count_block_rows(query, rows)
         self.total = np.zeros(length, np.int64)
         self._last_unit = _NOBODY
         self._last_vector = np.zeros((length, 1))
@@ -131,5 +131,8 @@ class _Adder:
 
     def _add_vectors(self, vectors: Array) -> None:
         """Clip vectors of units and add them to the sum: floats that are exact integers."""
-        clipped = clip_vectors(vectors, self._per_step, self._steps)
+        if is_cut_by_number(self._function):
+            clipped = cut_numbers(vectors, self._per_step, self._steps)
+        else:
+            clipped = clip_vectors(vectors, self._per_step, self._steps)
         self.total += clipped.sum(axis=1).astype(np.int64)

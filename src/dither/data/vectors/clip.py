@@ -42,3 +42,16 @@ def clip_vectors(vectors: NDArray[Any], per_step: float, largest: int) -> NDArra
     if not is_short.all():
         vectors[:, ~is_short] = 0
     return vectors
+
+
+def cut_numbers(vectors: NDArray[Any], per_step: float, largest: int) -> NDArray[Any]:
+    """Columns in steps of the grid, truncated towards 0, every number cut off at `largest`.
+
+    `vectors` is overwritten. What is no number becomes 0.
+    """
+    with np.errstate(all="ignore"):
+        vectors *= per_step
+        np.trunc(vectors, out=vectors)
+    np.clip(vectors, -largest, largest, out=vectors)
+    vectors[np.isnan(vectors)] = 0
+    return vectors

@@ -14,6 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.data.vectors.encode import find_codes, scale_values
+from dither.data.vectors.trees import (
+    add_scores,
+    count_in_leaves,
+    find_leaves,
+    spread_over_leaves,
+)
 from dither.plan.domain import Columns
 from dither.plan.encodings import (
     FEATURE_SCALE,
@@ -23,14 +29,17 @@ from dither.plan.encodings import (
     find_values,
     resolve_feature,
 )
+from dither.plan.tree_functions import TreeCounts, TreeGradient, count_leaves
 from dither.plan.vector_functions import (
     FACTOR_SCALE,
     MOST_FACTOR,
     THETA_SCALE,
+    CoordinateGradient,
     FeatureSums,
     HuberGradient,
     LogisticGradient,
     MultinomialGradient,
+    NearestSums,
     PoissonGradient,
     SecondMoments,
     SquaredGradient,
@@ -46,14 +55,14 @@ REACH = 16
 REACH_OF_EXPONENTS = 8
 _FACTOR_STEPS = THETA_SCALE * FEATURE_SCALE // FACTOR_SCALE
 _TABLE_STEPS = THETA_SCALE * FEATURE_SCALE // STEPS_PER_ONE
+_OF_CLASSES = (LogisticGradient, HuberGradient, MultinomialGradient, TreeCounts, TreeGradient)
 
 
 def resolve_label(function: VectorFunction, columns: Columns) -> ResolvedFeature | None:
     """The label of a checked function with the facts of its column; None where it has none."""
-    if isinstance(function, FeatureSums):
+    if isinstance(function, (FeatureSums, NearestSums)):
         return None
-    is_class = isinstance(function, (LogisticGradient, HuberGradient, MultinomialGradient))
-    kind = OneHot if is_class else Scaled
+    kind = OneHot if isinstance(function, _OF_CLASSES) else Scaled
     return resolve_feature(kind(function.label), columns)
 
 
@@ -67,18 +76,44 @@ def make_vectors(
     """The vector of every row, one column each, in steps of the function's own scale."""
     if isinstance(function, FeatureSums):
         return features
+    if isinstance(function, NearestSums):
+        nearest = (np.array(function.theta, float) @ features).argmax(axis=0)
+        is_nearest = np.arange(len(function.theta))[:, None] == nearest
+        return _multiply_all(is_nearest, features)
     assert label is not None and values is not None
     if isinstance(function, SecondMoments):
         products = _multiply_pairs(features, scale_values(label, values))
         return _clear_unlabelled(products, label, values)
+    if isinstance(function, TreeCounts):
+        counts = count_in_leaves(function, features, find_codes(label, values))
+        return _clear_unlabelled(counts, label, values)
+    if isinstance(function, TreeGradient):
+        slopes = _find_slopes(function, find_codes(label, values), features)
+        return _clear_unlabelled(slopes, label, values)
     margins = np.array(list_thetas(function), float) @ features
     factors = make_factors(function, label, columns, margins, values)
     _clear_unlabelled(factors, label, values)
     if len(factors) == 1:
         features *= factors[0]
         return features
-    all_products: Array = factors[:, None, :] * features[None, :, :]
-    return all_products.reshape(-1, features.shape[1])
+    return _multiply_all(factors, features)
+
+
+def _multiply_all(factors: Array, features: Array) -> Array:
+    """All products of a factor and a feature, factor by factor."""
+    products: Array = factors[:, None, :] * features[None, :, :]
+    return products.reshape(-1, features.shape[1])
+
+
+def _find_slopes(function: TreeGradient, codes: Array, features: Array) -> Array:
+    """sigmoid - y and sigmoid (1 - sigmoid) of every row, in the leaf where it falls."""
+    margins = FEATURE_SCALE * add_scores(function.forest, features)
+    chances = list_sigmoids()[_find_entries(margins, REACH)]
+    residuals = chances - FACTOR_SCALE * (codes == function.positive)
+    curvatures = np.floor(chances * (FACTOR_SCALE - chances) / FACTOR_SCALE)
+    leaves = find_leaves(function.splits, features)
+    numbers = np.stack([residuals, curvatures])
+    return spread_over_leaves(numbers, leaves, count_leaves(function.splits))
 
 
 def _clear_unlabelled(numbers: Array, label: ResolvedFeature, values: Array) -> Array:
@@ -110,7 +145,7 @@ def make_factors(
         signs = 2.0 * (find_codes(label, values) == function.positive) - 1
         distances = np.floor(margin / _FACTOR_STEPS) * signs
         residuals = -signs * np.clip(FACTOR_SCALE * 3 // 2 - distances, 0, FACTOR_SCALE)
-    elif isinstance(function, SquaredGradient):
+    elif isinstance(function, (SquaredGradient, CoordinateGradient)):
         steps = FACTOR_SCALE // FEATURE_SCALE
         residuals = np.floor(margin / _FACTOR_STEPS) - steps * scale_values(label, values)
     else:

@@ -29,6 +29,7 @@ from dither.plan.blocks import check_block_request
 from dither.plan.encodings import Feature
 from dither.plan.operators import LinearOperator, check_operator
 from dither.plan.scores import check_members
+from dither.plan.tree_functions import ScoredTree
 from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.plan.vector_functions import VectorFunction
 from dither.plan.vectors import check_vector_request
@@ -46,7 +47,7 @@ _UNIONS = (
     Utility,
     VectorFunction,
 )
-_NODES = {DistanceCandidate, Named, Price, Request, Step}.union(*map(get_args, _UNIONS))
+_NODES = {DistanceCandidate, Named, Price, Request, ScoredTree, Step}.union(*map(get_args, _UNIONS))
 _FIELDS = {node: tuple(field.name for field in fields(node)) for node in _NODES}
 _PLAIN = frozenset({str, int, bool, type(None)})
 

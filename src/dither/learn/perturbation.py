@@ -1,0 +1,213 @@
+"""One noisy minimum: objective and output perturbation, for arrays that the caller holds.
+
+Both minimise J(theta) = sum of losses + (penalty / 2) |theta|^2 (+ <b, theta>), and *verify* the
+minimum: the norm of the gradient that was computed, and what floats may have lost in it, is at most
+`SLACK`. By strong convexity the weights are then within SLACK / penalty of the true minimum.
+Rounded Gaussian noise for the rest covers that, and what is rounded. A minimum that is not verified
+is refused; nothing is drawn anew.
+
+Proof: docs/proofs/private-learning.md#one-noisy-minimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, erfc, expm1, isqrt, log1p, sqrt
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from dither.errors import ParameterError
+from dither.learn.guarantees import find_rho
+from dither.learn.sums import Array, bound_vectors
+from dither.privacy.losses import Adjacency, Approx, Loss
+from dither.privacy.mechanisms.gaussian import sqrt_up
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.noise.rounded import rounded_gaussian
+
+GRID = 1 << 20
+"""Weights are released in steps of 2**-20."""
+NOISE_GRID = 1 << 16
+"""b is drawn in steps of 2**-16."""
+SLACK = 1e-3
+"""The norm of the gradient at a verified minimum is at most this, in sums over people."""
+MOST_EPSILON = 100
+"""Above it the accountant takes minutes: of the loss nothing but (epsilon, delta) is known."""
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class NoisyMinimum:
+    """Weights that were released, and their loss."""
+
+    weights: Array
+    losses: tuple[Loss, ...]
+
+
+def find_jacobian_cost(longest_row: float, penalty: float) -> float:
+    """ln(1 + curvature / penalty): one row has a curvature of rank 1 and at most R^2 / 4.
+
+    >>> round(find_jacobian_cost(1.0, 0.38537), 4)
+    0.5
+    """
+    return log1p(longest_row**2 / 4 / penalty)
+
+
+def find_tail(noise: float, longest_row: float, epsilon: float) -> float:
+    """The chance that the loss of b is above epsilon: 2 P(Z > (epsilon - m^2 / 2) / m), where m is
+    the longest row over the noise."""
+    ratio = longest_row / noise
+    return erfc((epsilon - ratio**2 / 2) / ratio / sqrt(2))
+
+
+def choose_noise(longest_row: float, epsilon: float, delta: float) -> float:
+    """The least noise on b, to a millionth, whose loss is above epsilon with a chance of delta."""
+    low = longest_row / 100
+    high = longest_row
+    while find_tail(high, longest_row, epsilon) > delta * (1 - 1e-9):
+        high *= 2
+    while high > low * (1 + 1e-6):
+        middle = sqrt(low * high)
+        is_private = find_tail(middle, longest_row, epsilon) <= delta * (1 - 1e-9)
+        low, high = (low, middle) if is_private else (middle, high)
+    return high
+
+
+def find_slack(features: Array, longest_row: float) -> float:
+    """What floats may lose in a sum of gradients: a generous multiple of their rounding."""
+    rows, width = features.shape
+    return float((rows + 10) * (width + 10) * longest_row * 2.0**-48)
+
+
+def minimise(features: Array, signs: Array, penalty: float, tilt: Array, loss: str) -> Array:
+    """Newton steps, shortened while the objective grows. What comes back is not verified."""
+    theta = np.zeros(features.shape[1])
+    value = _measure(features, signs, penalty, tilt, loss, theta)
+    for _ in range(_MOST_STEPS):
+        gradient, weights = _differentiate(features, signs, penalty, tilt, loss, theta)
+        if np.linalg.norm(gradient) < SLACK / 100:
+            break
+        curvature = features.T @ (features * weights[:, None]) + penalty * np.eye(len(theta))
+        direction = np.linalg.solve(curvature, gradient)
+        length = 1.0
+        while length > 1e-10:
+            moved = theta - length * direction
+            reached = _measure(features, signs, penalty, tilt, loss, moved)
+            if reached <= value:
+                break
+            length /= 2
+        theta = moved
+        value = reached
+    return theta
+
+
+def _measure(
+    features: Array, signs: Array, penalty: float, tilt: Array, loss: str, theta: Array
+) -> float:
+    margins = signs * (features @ theta)
+    if loss == "logistic":
+        losses = np.logaddexp(0, -margins)
+    else:
+        gaps = np.clip(1.5 - margins, 0, 1)
+        losses = gaps**2 / 2 + np.maximum(0.5 - margins, 0)
+    return float(losses.sum() + penalty / 2 * theta @ theta + tilt @ theta)
+
+
+def _differentiate(
+    features: Array, signs: Array, penalty: float, tilt: Array, loss: str, theta: Array
+) -> tuple[Array, Array]:
+    """The gradient, and the curvature of every row beside its features."""
+    margins = signs * (features @ theta)
+    if loss == "logistic":
+        slopes = -signs * expit(-margins)
+        weights = expit(margins) * expit(-margins)
+    else:
+        slopes = -signs * np.clip(1.5 - margins, 0, 1)
+        weights = ((margins > 0.5) & (margins < 1.5)).astype(float)
+    gradient: Array = features.T @ slopes + penalty * theta + tilt
+    return gradient, weights
+
+
+def verify_minimum(
+    features: Array, signs: Array, penalty: float, tilt: Array, loss: str, theta: Array
+) -> None:
+    """Refuse weights whose gradient, computed anew, is not surely below `SLACK`."""
+    gradient, _ = _differentiate(features, signs, penalty, tilt, loss, theta)
+    longest = float(np.sqrt((features**2).sum(axis=1).max(initial=0.0)))
+    if not np.linalg.norm(gradient) + find_slack(features, longest) <= SLACK:
+        raise ParameterError("the minimum could not be verified: use solver='descent'")
+
+
+def release_weights(
+    theta: Array, reach: float, rho: Fraction, adjacency: Adjacency
+) -> tuple[Array, Loss]:
+    """Weights with rounded Gaussian noise, where one row moves them by at most `reach` in L2.
+
+    Rounding to the grid moves each number by half a step more on either side.
+    """
+    steps = ceil(reach * GRID * (1 + 1e-9)) + isqrt(len(theta)) + 1
+    bound = bound_vectors(steps**2, len(theta), adjacency)
+    noise = IntegerRoundedGaussian.for_rho(rho, bound, adjacency)
+    released = noise.release(np.rint(theta * GRID).astype(np.int64))
+    return released.astype(float) / GRID, noise.loss()
+
+
+def perturb_output(
+    features: Array,
+    signs: Array,
+    longest_row: float,
+    penalty: float,
+    loss: str,
+    rho: Fraction,
+    adjacency: Adjacency,
+) -> NoisyMinimum:
+    """The minimum with noise: a row moves it by at most R / penalty (Chaudhuri et al. 2011)."""
+    if not penalty > 0:
+        raise ParameterError("solver='output' needs a penalty above 0: its noise is R / penalty")
+    tilt = np.zeros(features.shape[1])
+    theta = minimise(features, signs, penalty, tilt, loss)
+    verify_minimum(features, signs, penalty, tilt, loss, theta)
+    weights, paid = release_weights(theta, (longest_row + 2 * SLACK) / penalty, rho, adjacency)
+    return NoisyMinimum(weights, (paid,))
+
+
+def perturb_objective(
+    features: Array,
+    signs: Array,
+    longest_row: float,
+    penalty: float,
+    epsilon: Fraction,
+    delta: Fraction,
+    adjacency: Adjacency,
+) -> NoisyMinimum:
+    """The minimum of a tilted objective (Kifer, Smith and Thakurta 2012), and a little noise for
+    what is not exact about it.
+
+    A tenth of epsilon and delta pays for that, a fifth of the rest for the curvature, unless a
+    larger penalty was stated.
+    """
+    tilted_epsilon = epsilon * Fraction(9, 10)
+    shared = float(tilted_epsilon) * (1 - 1e-9)
+    floor = longest_row**2 / 4 / expm1(min(shared / 5, 50.0))
+    strength = max(penalty, floor)
+    epsilon_of_noise = shared - find_jacobian_cost(longest_row, strength)
+    share = delta * Fraction(9, 10)
+    sigma = choose_noise(longest_row, epsilon_of_noise, float(share))
+    steps = sqrt_up(Fraction(sigma) ** 2) * NOISE_GRID
+    width = features.shape[1]
+    tilt = np.asarray(rounded_gaussian(steps, (width,)), float) / NOISE_GRID
+    theta = minimise(features, signs, strength, tilt, "logistic")
+    verify_minimum(features, signs, strength, tilt, "logistic", theta)
+    off = SLACK + sqrt(width) / 2 / NOISE_GRID
+    rho = find_rho(epsilon / 10, delta / 10)
+    weights, paid = release_weights(theta, 2 * off / strength, rho, adjacency)
+    tilted = Approx(tilted_epsilon, share, neighbours=adjacency.neighbours, unit=adjacency.unit)
+    return NoisyMinimum(weights, (tilted, paid))
+
+
+def read_signs(labels: Array) -> tuple[Any, Array]:
+    """Which rows have a label of two classes, and 1 or -1 for each of those."""
+    is_labelled = (labels == 0) | (labels == 1)
+    return is_labelled, np.where(labels[is_labelled] == 1, 1.0, -1.0)
