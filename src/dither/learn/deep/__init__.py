@@ -1,0 +1,21 @@
+"""Deep learning with differential privacy on PyTorch. Needs the extra `torch`.
+
+`PrivateTrainer` trains a model that the caller holds on data that the caller holds, as a library
+guarantee. Nothing here is imported with `dither` or `dither.learn`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dither.learn.deep.trainer import PrivateTrainer
+
+_MODULES = {"PrivateTrainer": "trainer"}
+__all__ = ["PrivateTrainer"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch when a name that needs it is asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dither.learn.deep' has no attribute {name!r}")
+    return getattr(import_module(f"dither.learn.deep.{_MODULES[name]}"), name)

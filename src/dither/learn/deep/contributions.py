@@ -1,0 +1,255 @@
+"""What every unit adds to the gradient of a parameter, in the form that is cheapest to add up.
+
+Guarantee: `lengths` are upper bounds of the L2 norm of each unit's vector that cannot cancel, from
+the same numbers that `add_weighted` multiplies. Both use a unit's own operands alone.
+Proof: docs/proofs/deep-learning.md#norms.
+
+A contribution has units in its first dimension. `positions` are all products of one unit: rows of
+the unit times places of a sequence or an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
+
+DOUBLE = torch.float64
+_ROUND_UP = 1 + 2.0**-30
+"""More than float64 loses in a sum of squares of up to 2**20 float32 numbers."""
+CANCELLATION = 8
+"""How much longer, in clip norms, the products of a unit may be together than its clip norm where
+its vector is never formed."""
+_MOST_FORMED = 1 << 28
+"""Numbers of formed vectors that are kept at a time: above, the Gram form is used."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """For every unit: an upper bound of the squared norm, the square of the summed lengths of its
+    products, and whether its operands are numbers of a sane size."""
+
+    squares: Tensor
+    spread_squares: Tensor
+    is_sane: Tensor
+
+    def __add__(self, more: Lengths) -> Lengths:
+        return Lengths(
+            self.squares + more.squares,
+            self.spread_squares + more.spread_squares,
+            self.is_sane & more.is_sane,
+        )
+
+
+class Contribution(Protocol):
+    """The vectors of all units for one parameter."""
+
+    def lengths(self) -> Lengths:
+        """Upper bounds of norms."""
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor) -> Tensor:
+        """The sum over units of weight times vector, of the shape of the parameter. Units that are
+        not sane are zeros."""
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        """How the sum is computed, for the bound of its float error."""
+
+
+def squared_norms(values: Tensor) -> Tensor:
+    """Squared norms over the last dimension in float64, rounded up; squares of float32 neither
+    overflow nor vanish there."""
+    return torch.linalg.vector_norm(values, dim=-1, dtype=DOUBLE).square() * _ROUND_UP
+
+
+def are_sane(squares: Tensor) -> Tensor:
+    """Whether squared norms are numbers, and at most 2**120."""
+    return squares <= LARGEST_NORM**2  # false for NaN
+
+
+def keep(values: Tensor, is_kept: Tensor) -> Tensor:
+    """Zeros in place of units that are not kept: 0 times infinity is no number."""
+    if bool(is_kept.all()):
+        return values
+    kept = is_kept.reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(kept, values, torch.zeros((), dtype=values.dtype, device=values.device))
+
+
+@dataclass(frozen=True)
+class Formed:
+    """Vectors that are written out: one of the parameter's shape for each unit."""
+
+    values: Tensor
+
+    def lengths(self) -> Lengths:
+        squares = squared_norms(self.values.flatten(1))
+        return Lengths(squares, squares, are_sane(squares))
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor) -> Tensor:
+        values = keep(self.values, is_sane)
+        flat = values.flatten(1)
+        return torch.mv(flat.t(), weights.to(flat.dtype)).reshape(values.shape[1:])
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        return SumShape(block, blocks, 1, _name_dtype(self.values), 1)
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
+    (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`."""
+
+    inputs: Tensor
+    gradients: Tensor
+    shape: tuple[int, ...]
+
+    @property
+    def positions(self) -> int:
+        return self.inputs.shape[1]
+
+    def lengths(self) -> Lengths:
+        of_inputs = squared_norms(self.inputs)
+        of_gradients = squared_norms(self.gradients)
+        spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
+        is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
+        if self.positions == 1:
+            return Lengths(spread, spread, is_sane)
+        return Lengths(self._gram(spread), spread, is_sane)
+
+    def _gram(self, spread: Tensor) -> Tensor:
+        """Squared norms from inner products of positions, plus the most that they can be off."""
+        with exact_products():
+            of_inputs = torch.bmm(self.inputs, self.inputs.mT)
+            of_gradients = torch.bmm(self.gradients, self.gradients.mT)
+        squares = (of_inputs.to(DOUBLE) * of_gradients.to(DOUBLE)).sum((1, 2))
+        dtype = _name_dtype(self.inputs)
+        terms = self.inputs.shape[2] + self.gradients.shape[2] + 8
+        error = float(bound_relative_error(terms, dtype)) * _ROUND_UP
+        return torch.minimum(squares.clamp(min=0) + error * spread, spread)
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor) -> Tensor:
+        inputs = keep(self.inputs, is_sane).flatten(0, 1)
+        scaled = keep(self.gradients, is_sane) * weights.to(self.gradients.dtype)[:, None, None]
+        with exact_products():
+            return torch.mm(scaled.flatten(0, 1).t(), inputs).reshape(self.shape)
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        cancellation = 1 if self.positions == 1 else CANCELLATION
+        return SumShape(block, blocks, self.positions, _name_dtype(self.inputs), cancellation)
+
+    def form(self) -> Formed:
+        """The vectors, written out."""
+        with exact_products():
+            products = torch.bmm(self.gradients.mT, self.inputs)
+        return Formed(products.reshape(-1, *self.shape))
+
+    def choose(self) -> Contribution:
+        """The cheaper form: forming costs out * in numbers a unit, the Gram form positions**2
+        products of (in + out); formed vectors also have the better bound."""
+        units, positions, width = self.inputs.shape
+        out = self.gradients.shape[2]
+        if positions == 1:
+            return self
+        is_gram_cheaper = positions * positions * (width + out) < width * out
+        if is_gram_cheaper or units * width * out > _MOST_FORMED:
+            return self
+        return self.form()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table of embeddings: `gradients` (units, positions, width) at `places` (units,
+    positions); equal places of one unit are added up first, so that its vector is formed."""
+
+    places: Tensor
+    gradients: Tensor
+    shape: tuple[int, ...]
+
+    def merge(self) -> Rows:
+        """The same with each place at most once in a unit: the rest are rows of zeros."""
+        order = torch.argsort(self.places, dim=1, stable=True)
+        places = torch.gather(self.places, 1, order)
+        gradients = torch.gather(self.gradients, 1, order[..., None].expand_as(self.gradients))
+        begins = torch.ones_like(places, dtype=torch.bool)
+        begins[:, 1:] = places[:, 1:] != places[:, :-1]
+        group = begins.cumsum(1) - 1
+        merged = torch.zeros_like(gradients)
+        merged.scatter_add_(1, group[..., None].expand_as(gradients), gradients)
+        first = torch.zeros_like(places).scatter_(1, group, places)
+        return Rows(first, merged, self.shape)
+
+    def lengths(self) -> Lengths:
+        squares = squared_norms(self.gradients)
+        total = squares.sum(1) * _ROUND_UP
+        return Lengths(total, total, are_sane(squares).all(1))
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor) -> Tensor:
+        gradients = keep(self.gradients, is_sane)
+        scaled = gradients * weights.to(gradients.dtype)[:, None, None]
+        total = torch.zeros(self.shape, dtype=gradients.dtype, device=gradients.device)
+        return total.index_add_(0, self.places.flatten(), scaled.flatten(0, 1))
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        return SumShape(block, blocks, 1, _name_dtype(self.gradients), 1)
+
+    def form(self) -> Formed:
+        """The vectors, written out as whole tables."""
+        units = len(self.places)
+        tables = self.gradients.new_zeros(units, *self.shape)
+        places = self.places[..., None].expand_as(self.gradients)
+        return Formed(tables.scatter_add_(1, places, self.gradients))
+
+
+def join(contributions: list[Outer | Rows | Formed]) -> Contribution:
+    """One contribution for a parameter that is used several times: vectors are added up before
+    norms are taken (summed norms would be wrong)."""
+    if len(contributions) == 1:
+        first = contributions[0]
+        return first.choose() if isinstance(first, Outer) else first
+    if all(isinstance(use, Outer) for use in contributions):
+        outers = [use for use in contributions if isinstance(use, Outer)]
+        inputs = torch.cat([use.inputs for use in outers], 1)
+        gradients = torch.cat([use.gradients for use in outers], 1)
+        return Outer(inputs, gradients, outers[0].shape).choose()
+    formed = [use if isinstance(use, Formed) else use.form() for use in contributions]
+    total = formed[0].values
+    for use in formed[1:]:
+        total = total + use.values
+    return Formed(total)
+
+
+_is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)
+
+
+@contextmanager
+def relaxed_products(is_relaxed: bool) -> Iterator[None]:
+    """Whether products may be taken as torch is set up, without a proved error."""
+    token = _is_relaxed.set(is_relaxed)
+    try:
+        yield
+    finally:
+        _is_relaxed.reset(token)
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Products of float32 matrices are not shortened to TF32 or less, but where relaxed."""
+    before = torch.get_float32_matmul_precision()
+    if before == "highest" or _is_relaxed.get():
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _name_dtype(values: Tensor) -> str:
+    return str(values.dtype).removeprefix("torch.")

@@ -1,0 +1,144 @@
+"""Rows of the caller's data, gathered into the slots of a step.
+
+Shapes are the same at every step: a slot without a unit, and a place without a row, hold zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset, default_collate
+
+from dither.errors import ParameterError
+from dither.learn.deep.sampling import EMPTY, draw_order
+from dither.privacy.noise import Words
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SlotRows:
+    """Rows of some slots, side by side: inputs, targets, a weight for each row (0 for none), and
+    whether a slot holds a unit."""
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    is_present: Tensor
+
+    @property
+    def units(self) -> int:
+        return len(self.is_present)
+
+
+class RowStore:
+    """Data as rows of units; `units` of them. One row is one unit, unless owners are given."""
+
+    def __init__(
+        self, data: Any, owners: Any, rows_per_unit: int, source: Words, device: torch.device
+    ) -> None:
+        self._data = _read_data(data, device)
+        self._device = device
+        self._table: Integers | None = None
+        self.rows_per_unit = rows_per_unit
+        self.units = _count_rows(self._data)
+        if self.units == 0:
+            self._data = _make_one_row(self._data)
+        if owners is not None:
+            self._table = group_rows(owners, self.units, rows_per_unit, source)
+            self.units = len(self._table)
+
+    def describe_row(self) -> tuple[Tensor, Tensor]:
+        """Zeros of the shape and type of one row and its target: shapes are public."""
+        inputs, targets = self._take(np.zeros(1, np.int64))
+        return torch.zeros_like(inputs), torch.zeros_like(targets)
+
+    def gather(self, slots: Integers) -> SlotRows:
+        """The rows of the units in some slots."""
+        rows = self._list_rows(slots)
+        inputs, targets = self._take(np.maximum(rows, 0))
+        is_row = torch.from_numpy(rows != EMPTY).to(self._device)
+        inputs = _blank(inputs, is_row)
+        return SlotRows(
+            inputs,
+            _blank(targets, is_row),
+            is_row.to(torch.float32),
+            torch.from_numpy(slots != EMPTY).to(self._device),
+        )
+
+    def _list_rows(self, slots: Integers) -> Integers:
+        """The rows of every slot, EMPTY where there is none: `rows_per_unit` for each."""
+        if self._table is None:
+            return slots
+        rows = np.where((slots == EMPTY)[:, None], EMPTY, self._table[np.maximum(slots, 0)])
+        return rows.ravel()
+
+    def _take(self, rows: Integers) -> tuple[Tensor, Tensor]:
+        if isinstance(self._data, tuple):
+            places = torch.from_numpy(rows).to(self._device)
+            return self._data[0].index_select(0, places), self._data[1].index_select(0, places)
+        inputs, targets = default_collate([self._data[int(row)] for row in rows])
+        return inputs.to(self._device), targets.to(self._device)
+
+
+def _blank(values: Tensor, is_row: Tensor) -> Tensor:
+    """Zeros where there is no row."""
+    mask = is_row.reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))
+
+
+def _read_data(data: Any, device: torch.device) -> tuple[Tensor, Tensor] | Dataset[Any]:
+    """A pair of tensors or arrays, or a dataset of pairs with a length."""
+    if isinstance(data, TensorDataset):
+        data = data.tensors
+    if isinstance(data, (tuple, list)):
+        if len(data) != 2 or len(data[0]) != len(data[1]):
+            raise ParameterError("data is a pair (inputs, targets) of equal length, or a Dataset")
+        inputs, targets = (torch.as_tensor(part).to(device) for part in data)
+        return inputs, targets
+    if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        raise ParameterError(
+            "data is a pair (inputs, targets) or a Dataset with a length: a loader's batches have "
+            "an order of their own, and the trainer must draw its sample itself"
+        )
+    checked: Dataset[Any] = data
+    return checked
+
+
+def _count_rows(data: tuple[Tensor, Tensor] | Dataset[Any]) -> int:
+    return len(data[0]) if isinstance(data, tuple) else len(data)  # type: ignore[arg-type]
+
+
+def _make_one_row(data: tuple[Tensor, Tensor] | Dataset[Any]) -> tuple[Tensor, Tensor]:
+    """A row of zeros that no slot ever holds, for the shape of data without rows."""
+    if not isinstance(data, tuple):
+        raise ParameterError("a Dataset without rows has no shape: give a pair of tensors")
+    inputs, targets = data
+    return inputs.new_zeros(1, *inputs.shape[1:]), targets.new_zeros(1, *targets.shape[1:])
+
+
+def group_rows(owners: Any, rows: int, rows_per_unit: int, source: Words) -> Integers:
+    """A table of the rows of every owner, at most `rows_per_unit` of them, chosen at random.
+
+    >>> from dither.privacy.noise import SystemSource
+    >>> group_rows(["a", "b", "a"], 3, 2, SystemSource()).shape
+    (2, 2)
+    """
+    labels = np.asarray(owners)
+    if labels.shape != (rows,):
+        raise ParameterError("owners has one label for each row")
+    _, codes = np.unique(labels, return_inverse=True)
+    order = draw_order(rows, source)
+    order = order[np.argsort(codes[order], kind="stable")]
+    sorted_codes = codes[order]
+    starts = np.flatnonzero(np.r_[True, sorted_codes[1:] != sorted_codes[:-1]])
+    rank = np.arange(rows) - np.repeat(starts, np.diff(np.r_[starts, rows]))
+    table = np.full((len(starts), rows_per_unit), EMPTY, np.int64)
+    is_kept = rank < rows_per_unit
+    table[sorted_codes[is_kept], rank[is_kept]] = order[is_kept]
+    return table
