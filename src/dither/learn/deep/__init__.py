@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dither.learn.deep.repair import repair_model
     from dither.learn.deep.trainer import PrivateTrainer
 
-_MODULES = {"PrivateTrainer": "trainer"}
-__all__ = ["PrivateTrainer"]
+_MODULES = {"PrivateTrainer": "trainer", "repair_model": "repair"}
+__all__ = ["PrivateTrainer", "repair_model"]
 
 
 def __getattr__(name: str) -> Any:

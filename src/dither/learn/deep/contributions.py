@@ -123,15 +123,15 @@ class Outer:
         return Lengths(self._gram(spread), spread, is_sane)
 
     def _gram(self, spread: Tensor) -> Tensor:
-        """Squared norms from inner products of positions, plus the most that they can be off."""
-        with exact_products():
-            of_inputs = torch.bmm(self.inputs, self.inputs.mT)
-            of_gradients = torch.bmm(self.gradients, self.gradients.mT)
-        squares = (of_inputs.to(DOUBLE) * of_gradients.to(DOUBLE)).sum((1, 2))
-        dtype = _name_dtype(self.inputs)
-        terms = self.inputs.shape[2] + self.gradients.shape[2] + 8
-        error = float(bound_relative_error(terms, dtype)) * _ROUND_UP
-        return torch.minimum(squares.clamp(min=0) + error * spread, spread)
+        """Squared norms from inner products of positions, in float64, plus the most that they can
+        be off: they cancel."""
+        inputs = self.inputs.to(DOUBLE)
+        gradients = self.gradients.to(DOUBLE)
+        products = torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)
+        terms = inputs.shape[2] + gradients.shape[2] + self.positions**2 + 8
+        error = float(bound_relative_error(terms, "float64")) * _ROUND_UP
+        squares = products.sum((1, 2)).clamp(min=0)
+        return torch.minimum(squares + error * spread, spread) * _ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor) -> Tensor:
         inputs = keep(self.inputs, is_sane).flatten(0, 1)

@@ -14,12 +14,7 @@ from dither.learn.deep.gradients import LossFunction
 
 
 def read_loss(loss: Any) -> LossFunction:
-    """A loss module or function with `reduction='none'`, its numbers of one row averaged.
-
-    >>> import torch
-    >>> read_loss(nn.MSELoss())(torch.zeros(2, 3), torch.ones(2, 3))
-    tensor([1., 1.])
-    """
+    """A loss module or function with `reduction='none'`, its numbers of one row averaged."""
     if not callable(loss):
         raise ParameterError("loss is a module or a function of (outputs, targets)")
     return _average(_unreduce(loss))
@@ -29,7 +24,7 @@ def _unreduce(loss: Callable[..., Tensor]) -> LossFunction:
     """The loss without the mean over the batch, which would divide by its size."""
     if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
         unreduced = copy.copy(loss)
-        unreduced.reduction = "none"  # type: ignore[assignment]
+        unreduced.reduction = "none"
         return unreduced
     if "reduction" in inspect.signature(loss).parameters:
         return lambda outputs, targets: loss(outputs, targets, reduction="none")

@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from dither.errors import ParameterError
-from dither.learn.deep.sampling import EMPTY, draw_order
+from dither.learn.deep.sampling import EMPTY, Integers, group_rows
 from dither.privacy.noise import Words
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +108,7 @@ def _read_data(data: Any, device: torch.device) -> tuple[Tensor, Tensor] | Datas
 
 
 def _count_rows(data: tuple[Tensor, Tensor] | Dataset[Any]) -> int:
-    return len(data[0]) if isinstance(data, tuple) else len(data)  # type: ignore[arg-type]
+    return len(data[0] if isinstance(data, tuple) else data)
 
 
 def _make_one_row(data: tuple[Tensor, Tensor] | Dataset[Any]) -> tuple[Tensor, Tensor]:
@@ -120,25 +117,3 @@ def _make_one_row(data: tuple[Tensor, Tensor] | Dataset[Any]) -> tuple[Tensor, T
         raise ParameterError("a Dataset without rows has no shape: give a pair of tensors")
     inputs, targets = data
     return inputs.new_zeros(1, *inputs.shape[1:]), targets.new_zeros(1, *targets.shape[1:])
-
-
-def group_rows(owners: Any, rows: int, rows_per_unit: int, source: Words) -> Integers:
-    """A table of the rows of every owner, at most `rows_per_unit` of them, chosen at random.
-
-    >>> from dither.privacy.noise import SystemSource
-    >>> group_rows(["a", "b", "a"], 3, 2, SystemSource()).shape
-    (2, 2)
-    """
-    labels = np.asarray(owners)
-    if labels.shape != (rows,):
-        raise ParameterError("owners has one label for each row")
-    _, codes = np.unique(labels, return_inverse=True)
-    order = draw_order(rows, source)
-    order = order[np.argsort(codes[order], kind="stable")]
-    sorted_codes = codes[order]
-    starts = np.flatnonzero(np.r_[True, sorted_codes[1:] != sorted_codes[:-1]])
-    rank = np.arange(rows) - np.repeat(starts, np.diff(np.r_[starts, rows]))
-    table = np.full((len(starts), rows_per_unit), EMPTY, np.int64)
-    is_kept = rank < rows_per_unit
-    table[sorted_codes[is_kept], rank[is_kept]] = order[is_kept]
-    return table

@@ -8,10 +8,12 @@ have the same law whether or not one unit is there. Proof: docs/proofs/deep-lear
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.errors import ParameterError
 from dither.privacy.noise import Words
 
 RATE_BITS = 32
@@ -59,3 +61,25 @@ def fill_slots(sample: Integers, limit: int, slots: int, source: Words) -> Integ
     filled = np.full(slots, EMPTY, np.int64)
     filled[draw_order(slots, source)[: len(kept)]] = kept
     return filled
+
+
+def group_rows(owners: Any, rows: int, rows_per_unit: int, source: Words) -> Integers:
+    """A table of the rows of every owner, at most `rows_per_unit` of them, chosen at random.
+
+    >>> from dither.privacy.noise import SystemSource
+    >>> group_rows(["a", "b", "a"], 3, 2, SystemSource()).shape
+    (2, 2)
+    """
+    labels = np.asarray(owners)
+    if labels.shape != (rows,):
+        raise ParameterError("owners has one label for each row")
+    _, codes = np.unique(labels, return_inverse=True)
+    order = draw_order(rows, source)
+    order = order[np.argsort(codes[order], kind="stable")]
+    sorted_codes = codes[order]
+    starts = np.flatnonzero(np.r_[True, sorted_codes[1:] != sorted_codes[:-1]])
+    rank = np.arange(rows) - np.repeat(starts, np.diff(np.r_[starts, rows]))
+    table = np.full((len(starts), rows_per_unit), EMPTY, np.int64)
+    is_kept = rank < rows_per_unit
+    table[sorted_codes[is_kept], rank[is_kept]] = order[is_kept]
+    return table

@@ -27,6 +27,11 @@ class Stage:
     augment: Callable[[Tensor], Tensor] | None
     precision: torch.dtype | None
 
+    @property
+    def rows_per_slot(self) -> int:
+        """Rows of one slot, with augmented copies."""
+        return self.rows_per_unit * self.augmentations
+
     def prepare(self, inputs: Tensor, targets: Tensor, weights: Tensor) -> Batch:
         """Rows with their augmented copies beside them. A copy weighs 1 / augmentations, so that a
         row's gradients are averaged before anything is clipped."""
