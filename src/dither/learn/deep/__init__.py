@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dither.learn.deep.repair import repair_model
-    from dither.learn.deep.trainer import PrivateTrainer
+    from dither.learn.deep.trainer import PrivateTrainer, compose_trials
 
-_MODULES = {"PrivateTrainer": "trainer", "repair_model": "repair"}
-__all__ = ["PrivateTrainer", "repair_model"]
+_MODULES = {
+    "PrivateTrainer": "trainer",
+    "compose_trials": "trainer",
+    "repair_model": "repair",
+}
+__all__ = ["PrivateTrainer", "compose_trials", "repair_model"]
 
 
 def __getattr__(name: str) -> Any:

@@ -72,7 +72,7 @@ class BookKeeper:
             losses.sum(), edges, allow_unused=True, retain_graph=keep_graph
         )
         uses: dict[str, list[Outer | Rows | Formed]] = {}
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             for (layer, value, _), gradient in zip(self._calls, gradients, strict=True):
                 if gradient is not None:
                     call = Call(layer, _widen(value), _widen(gradient), units)

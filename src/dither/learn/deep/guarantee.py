@@ -12,7 +12,7 @@ from dither.figures import write_bound
 from dither.learn.deep.plan import GridPlan, SamplePlan
 from dither.learn.guarantees import LIBRARY, ModelGuarantee
 from dither.learn.model_files import write_card
-from dither.privacy.losses import Loss, Repeated
+from dither.privacy.losses import Loss, Repeated, compose
 from dither.version import __version__
 
 FLOAT_SUM = "float sum, sensitivity not proved"
@@ -112,3 +112,23 @@ def write_deep_card(guarantee: ModelGuarantee, model: str, purpose: str) -> str:
         ("written by", f"dither {__version__}"),
     ]
     return write_card(rows)
+
+
+def compose_runs(runs: list[RunFacts], delta: Fraction) -> ModelGuarantee:
+    """The guarantee of several runs on the same data, of which any may be looked at or kept.
+
+    Every trial of a search is one of them: reporting the best alone pays for all.
+    """
+    losses = [facts.loss for facts in runs]
+    loss = compose(*losses)
+    return ModelGuarantee(
+        epsilon=find_epsilon(loss, delta).upper,
+        delta=float(delta),
+        unit=runs[0].plan.unit,
+        neighbours="add_remove",
+        trust=LIBRARY,
+        releases=sum(facts.charged_steps for facts in runs),
+        loss=loss.to_json(),
+        tuning=f"{len(runs)} fits on the same data, all of them in this figure",
+        public={"noise multipliers": [float(run.plan.noise_multiplier) for run in runs]},
+    )

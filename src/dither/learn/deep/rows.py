@@ -98,7 +98,8 @@ def _read_data(data: Any, device: torch.device) -> tuple[Tensor, Tensor] | Datas
             raise ParameterError("data is a pair (inputs, targets) of equal length, or a Dataset")
         inputs, targets = (torch.as_tensor(part).to(device) for part in data)
         return inputs, targets
-    if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+    is_dataset = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if not is_dataset or isinstance(data, (Tensor, np.ndarray)):
         raise ParameterError(
             "data is a pair (inputs, targets) or a Dataset with a length: a loader's batches have "
             "an order of their own, and the trainer must draw its sample itself"

@@ -14,11 +14,11 @@ from typing import Any, NoReturn, get_args
 import torch
 from torch import Tensor, nn
 
-from dither.canonical import Number, quote
+from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import whole_number
 from dither.learn.deep.gradients import list_trained
-from dither.learn.deep.guarantee import RunFacts, describe_run, write_deep_card
+from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, write_deep_card
 from dither.learn.deep.losses import read_loss
 from dither.learn.deep.plan import SamplePlan, plan_sampling, read_clip
 from dither.learn.deep.refusals import check_model, check_optimizer, check_scheduler
@@ -139,11 +139,16 @@ class PrivateTrainer:
             self._scheduler.step()
 
     @property
-    def guarantee(self) -> ModelGuarantee:
-        """What the whole plan promises, also where fewer steps were made."""
+    def facts(self) -> RunFacts:
+        """The public facts of the run."""
         if self._facts is None:
             raise ParameterError("nothing was trained yet: call fit")
-        return describe_run(self._facts)
+        return self._facts
+
+    @property
+    def guarantee(self) -> ModelGuarantee:
+        """What the whole plan promises, also where fewer steps were made."""
+        return describe_run(self.facts)
 
     def write_model_card(self, *, purpose: str) -> str:
         """A card in Markdown, with the guarantee in plain words."""
@@ -182,6 +187,16 @@ class PrivateTrainer:
         raise TypeError("a trainer cannot be copied or pickled: write a checkpoint instead")
 
     __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = _never
+
+
+def compose_trials(trainers: list[PrivateTrainer], delta: Number) -> ModelGuarantee:
+    """The guarantee of all fits of a search together, at one delta."""
+    if not trainers:
+        raise ParameterError("give the trainers of all trials")
+    facts = [trainer.facts for trainer in trainers]
+    if len({run.plan.unit for run in facts}) > 1:
+        raise ParameterError("trials protect different units: their losses do not add up")
+    return compose_runs(facts, positive(delta, "delta"))
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
