@@ -118,17 +118,46 @@ def test_formats_without_a_bound_are_refused(dtype: str) -> None:
         bound_relative_error(10, dtype)
 
 
-def test_every_unit_is_in_with_the_exact_rate_whatever_the_others() -> None:
+def assert_rates(draw, draws: int) -> None:
+    """Coins of three units in two steps: each at its rate, all of them independent."""
     source = SystemSource()
     rate = F(3, 16)
-    draws = 20_000
-    counts = {"first": 0, "last": 0, "both": 0}
+    share = 3 / 16
+    counts = {"first": 0, "last": 0, "both": 0, "twice": 0}
+    before = draw(3, rate, source)
     for _ in range(draws):
-        sample = draw_sample(3, rate, source)
+        sample = draw(3, rate, source)
         counts["first"] += 0 in sample
         counts["last"] += 2 in sample
         counts["both"] += 0 in sample and 2 in sample
-    assert_counts(counts, draws, {"first": 3 / 16, "last": 3 / 16, "both": 9 / 256})
+        counts["twice"] += 0 in sample and 1 in before
+        before = sample
+    expected = {"first": share, "last": share, "both": share**2, "twice": share**2}
+    assert_counts(counts, draws, expected)
+
+
+def test_every_unit_is_in_with_the_exact_rate_whatever_the_others() -> None:
+    assert_rates(draw_sample, 20_000)
+
+
+def test_planted_mistakes_of_sampling_are_caught() -> None:
+    """Twice the rate, one coin for all, shuffled batches of fixed size, and coins that stay."""
+    kept: list[np.ndarray] = []
+
+    def stay(units, rate, source):
+        if not kept:
+            kept.append(draw_sample(units, rate, source))
+        return kept[0]
+
+    mistakes = (
+        lambda units, rate, source: draw_sample(units, 2 * rate, source),
+        lambda units, rate, source: np.arange(units * len(draw_sample(1, rate, source))),
+        lambda units, rate, source: draw_order(units, source)[:1],
+        stay,
+    )
+    for mistake in mistakes:
+        with pytest.raises(AssertionError):
+            assert_rates(mistake, 4_000)
 
 
 def test_the_coin_compares_whole_words() -> None:
