@@ -23,7 +23,7 @@ def sum_slots(trainer: PrivateTrainer, data, units: list[int], *, owners=None) -
     """The clipped float sums, rounded to steps of the grid, with these units in the first slots."""
     run = trainer._begin(data, owners)
     stage = run._stage
-    filled = np.full(stage.slots * stage.blocks, EMPTY, np.int64)
+    filled = np.full(stage.capacity, EMPTY, np.int64)
     filled[: len(units)] = units
     grid = run.release.grid
     totals: dict[str, torch.Tensor] = {}

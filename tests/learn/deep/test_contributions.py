@@ -48,7 +48,7 @@ def make_contribution(kind: str, a: float, g: float, units: int = 1):
 def test_no_operands_add_more_than_the_clip_norm(kind: str, a: float, g: float) -> None:
     contributions = {"layer.weight": make_contribution(kind, a, g)}
     for clip in (clip_flat, clip_layers):
-        total = clip(contributions, CLIP, torch.ones(1)).sums
+        total = clip(contributions, CLIP, torch.ones(1), 1).sums
         assert measure(total) <= CLIP * (1 + float(SLACK))
 
 
@@ -60,9 +60,9 @@ def test_what_is_no_number_adds_zeros_and_leaves_others_as_they_are(kind: str, b
     without = operand.clone()
     without[1] = 0
     operand[1].view(-1)[2] = bad
-    sums = clip_flat({"w": contribution}, CLIP, torch.ones(3)).sums["w"]
+    sums = clip_flat({"w": contribution}, CLIP, torch.ones(3), 3).sums["w"]
     operand.copy_(without)
-    expected = clip_flat({"w": contribution}, CLIP, torch.ones(3)).sums["w"]
+    expected = clip_flat({"w": contribution}, CLIP, torch.ones(3), 3).sums["w"]
     assert torch.equal(sums, expected) and torch.all(torch.isfinite(sums))
 
 
@@ -83,7 +83,7 @@ def test_positions_that_cancel_are_not_measured_as_short() -> None:
     weight = find_weights(lengths, CLIP)
     spread = float(lengths.spread_squares.sqrt())
     assert float(weight) * spread <= CANCELLATION * CLIP * (1 + 1e-6)
-    total = outer.add_weighted(weight, lengths.is_sane)
+    total = outer.add_weighted(weight, lengths.is_sane, 1)
     moved = bound_sensitivity([outer.shape_of_sum(1, 1)], 1)
     assert float(total.double().square().sum().sqrt()) <= CLIP * float(moved)
     naive = (torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)).sum()
@@ -106,7 +106,7 @@ def test_an_adversarial_example_of_every_layer_stays_within_the_clip_norm(name, 
         for unit in range(4):
             only = torch.zeros(4)
             only[unit] = 1
-            total = clip_flat(contributions, CLIP, only).sums
+            total = clip_flat(contributions, CLIP, only, 4).sums
             shapes = [c.shape_of_sum(4, 1) for c in contributions.values()]
             assert measure(total) <= CLIP * float(bound_sensitivity(shapes, 1))
 

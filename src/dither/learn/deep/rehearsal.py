@@ -9,7 +9,7 @@ device and kernels of the run. It is a test, and the certificate names what stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -40,12 +40,17 @@ class Rehearsed:
     method: BookKeeper | Vmapper
     shapes: tuple[SumShape, ...]
 
+    def with_blocks(self, block: int, blocks: int) -> Rehearsed:
+        """The same with sums in other blocks, which changes no operand."""
+        shapes = (replace(shape, block=block, blocks=blocks) for shape in self.shapes)
+        return Rehearsed(self.method, tuple(shapes))
+
 
 def rehearse(model: nn.Module, loss: LossFunction, stage: Stage) -> Rehearsed:
     """Try a model on invented rows; refuse it, or say how its gradients are computed."""
     method, contributions = _choose_method(model, loss, stage)
     shapes = (
-        contribution.shape_of_sum(stage.slots, stage.blocks)
+        contribution.shape_of_sum(stage.sum_block, stage.sum_blocks)
         for contribution in contributions.values()
     )
     return Rehearsed(method, tuple(shapes))
@@ -143,7 +148,7 @@ def _matches_autograd(
         if (gradient is None) != (name not in contributions):
             return False
         if gradient is not None:
-            computed = contributions[name].add_weighted(ones, ones.bool())
+            computed = contributions[name].add_weighted(ones, ones.bool(), stage.sum_block)
             scale = max(float(gradient.abs().max()), 1e-4 * largest)
             if not bool((computed - gradient).abs().max() <= tolerance * scale):
                 return False

@@ -58,13 +58,13 @@ class RowStore:
     def gather(self, slots: Integers) -> SlotRows:
         """The rows of the units in some slots."""
         rows = self._list_rows(slots)
+        is_row = rows != EMPTY
         inputs, targets = self._take(np.maximum(rows, 0))
-        is_row = torch.from_numpy(rows != EMPTY).to(self._device)
-        inputs = _blank(inputs, is_row)
+        absent = torch.from_numpy(np.flatnonzero(~is_row)).to(self._device)
         return SlotRows(
-            inputs,
-            _blank(targets, is_row),
-            is_row.to(torch.float32),
+            inputs.index_fill_(0, absent, 0),
+            targets.index_fill_(0, absent, 0),
+            torch.from_numpy(is_row.astype(np.float32)).to(self._device),
             torch.from_numpy(slots != EMPTY).to(self._device),
         )
 
@@ -81,12 +81,6 @@ class RowStore:
             return self._data[0].index_select(0, places), self._data[1].index_select(0, places)
         inputs, targets = default_collate([self._data[int(row)] for row in rows])
         return inputs.to(self._device), targets.to(self._device)
-
-
-def _blank(values: Tensor, is_row: Tensor) -> Tensor:
-    """Zeros where there is no row."""
-    mask = is_row.reshape(-1, *[1] * (values.dim() - 1))
-    return torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))
 
 
 def _read_data(data: Any, device: torch.device) -> tuple[Tensor, Tensor] | Dataset[Any]:

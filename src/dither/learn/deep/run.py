@@ -25,7 +25,8 @@ from dither.learn.deep.stage import Stage
 from dither.privacy.noise import Words
 
 _LARGEST_MOVED = Fraction(105, 100)
-_LEAST_BLOCK = 4
+_MOST_MOVED = 2
+_PHYSICAL_BATCH = 1024
 ONE_FIT = "one fit; settings that were chosen by other fits on these data are not in this figure"
 
 
@@ -83,7 +84,7 @@ class TrainingRun:
     def _bound(self, stage: Stage, rehearsed: Rehearsed) -> Fraction:
         if not self._settings.has_proved_sums:
             return 1 + SLACK
-        return bound_sensitivity(list(rehearsed.shapes), stage.slots * stage.blocks)
+        return bound_sensitivity(list(rehearsed.shapes), stage.capacity)
 
     def describe(self, charged_steps: int) -> RunFacts:
         """The public facts of this run."""
@@ -103,28 +104,32 @@ class TrainingRun:
         )
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[Stage, Rehearsed]:
-        """As few blocks of slots, one after the other, as memory and the bound of float errors
-        allow."""
+        """Blocks of sums as large as the bound of float errors allows."""
         stage = self._make_stage()
-        while True:
-            rehearsed = rehearse(model, loss, stage)
-            is_small = stage.slots <= _LEAST_BLOCK
-            if is_small or self._bound(stage, rehearsed) <= _LARGEST_MOVED:
-                return stage, rehearsed
-            slots = max(_LEAST_BLOCK, stage.slots // 2)
-            stage = replace(stage, slots=slots, blocks=-(-self._plan.capacity // slots))
+        rehearsed = rehearse(model, loss, stage)
+        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
+            stage = replace(stage, sum_block=-(-stage.sum_block // 2))
+            rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks)
+        if self._bound(stage, rehearsed) > _MOST_MOVED:
+            raise ParameterError(
+                "the float error of so many products in a sum has no useful bound: train the model "
+                "in float64, choose a smaller batch, or sums='float', which the certificate says"
+            )
+        return stage, rehearsed
 
     def _make_stage(self) -> Stage:
-        """All slots at once, or as many as the physical batch holds."""
+        """As many slots at once as the physical batch holds."""
         inputs, targets = self._store.describe_row()
         settings = self._settings
         capacity = self._plan.capacity
-        blocks = -(-capacity // (settings.physical_batch or capacity))
+        runs = -(-capacity // min(capacity, settings.physical_batch or _PHYSICAL_BATCH))
+        slots = -(-capacity // runs)
         return Stage(
             inputs=inputs,
             targets=targets,
-            slots=-(-capacity // blocks),
-            blocks=blocks,
+            slots=slots,
+            runs=runs,
+            sum_block=slots,
             rows_per_unit=settings.rows_per_unit,
             augmentations=settings.augmentations,
             augment=settings.augment,
@@ -135,7 +140,7 @@ class TrainingRun:
         """One step: every slot is computed, whether it holds a unit or not."""
         sample = draw_sample(self._store.units, self._plan.rate, self._source)
         slots = self._stage.slots
-        filled = fill_slots(sample, self._plan.capacity, slots * self._stage.blocks, self._source)
+        filled = fill_slots(sample, self._plan.capacity, self._stage.capacity, self._source)
         totals: dict[str, Tensor] = {}
         balance = torch.zeros((), dtype=torch.int64)
         for start in range(0, len(filled), slots):
@@ -161,8 +166,8 @@ class TrainingRun:
             contributions = method.find(*batch, rows.units)
         with torch.no_grad(), relaxed_products(not self._settings.has_proved_sums):
             if self._settings.clipping == "per_layer":
-                return clip_layers(contributions, clip, rows.is_present)
-            return clip_flat(contributions, clip, rows.is_present)
+                return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
+            return clip_flat(contributions, clip, rows.is_present, self._stage.sum_block)
 
     @torch.no_grad()
     def _move(self, means: list[Tensor]) -> None:

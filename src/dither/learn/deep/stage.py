@@ -15,17 +15,29 @@ Batch = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """`slots` slots run at a time, in `blocks` blocks, each with `rows_per_unit` rows that are
-    augmented so many times. `inputs` and `targets` are zeros like one row."""
+    """`slots` slots run at a time, `runs` times a step, and are added up `sum_block` at a time.
+    Each has `rows_per_unit` rows that are augmented so many times. `inputs` and `targets` are zeros
+    like one row."""
 
     inputs: Tensor
     targets: Tensor
     slots: int
-    blocks: int
+    runs: int
+    sum_block: int
     rows_per_unit: int
     augmentations: int
     augment: Callable[[Tensor], Tensor] | None
     precision: torch.dtype | None
+
+    @property
+    def capacity(self) -> int:
+        """All slots of a step."""
+        return self.slots * self.runs
+
+    @property
+    def sum_blocks(self) -> int:
+        """How many blocks are added up in a step."""
+        return self.runs * -(-self.slots // self.sum_block)
 
     @property
     def rows_per_slot(self) -> int:
