@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import whole_number
+from dither.learn.deep.checkpoints import Resumed, read_checkpoint, write_checkpoint
 from dither.learn.deep.gradients import list_trained
 from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, write_deep_card
 from dither.learn.deep.losses import read_loss
@@ -95,7 +97,8 @@ class PrivateTrainer:
             n=n, batch=batch, epochs=epochs, epsilon=epsilon, delta=delta, unit=unit
         )
         self.steps_done = 0
-        self._charged_steps = self.plan.steps
+        self._extra_steps = 0
+        self._has_ended = False
         self._source = SystemSource()
         self._run: TrainingRun | None = None
         self._waiting: StepToken | None = None
@@ -132,6 +135,8 @@ class PrivateTrainer:
                 "step takes the token that this trainer's batches() gave last, once: a batch of "
                 "the caller's own is no Poisson sample, and its price would be wrong"
             )
+        if self._has_ended:
+            raise ParameterError("this run ended with its checkpoint: resume that one")
         self._waiting = None
         self.steps_done += 1  # paid before anything is read
         self._run.train_step(is_last=self.steps_done == self.plan.steps)
@@ -155,13 +160,34 @@ class PrivateTrainer:
         return write_deep_card(self.guarantee, type(self.model).__name__, purpose)
 
     def find_spent(self) -> float:
-        """Epsilon of the steps so far, by the plan."""
-        return self.plan.find_spent(self.steps_done)
+        """Epsilon of the steps so far, by the plan; with those of other runs from a checkpoint."""
+        return self.plan.find_spent(self.steps_done + self._extra_steps)
+
+    def write_checkpoint(self, path: str | Path, *, ends_run: bool = False) -> None:
+        """Write weights, optimiser and the spent plan. With `ends_run` this trainer makes no
+        further step, and a run that resumes is charged for what is left only once."""
+        progress = Resumed(self.steps_done, self._extra_steps)
+        if ends_run:
+            self._has_ended = True
+        write_checkpoint(
+            Path(path), self.model, self.optimizer, self.plan, progress, ends_run=ends_run
+        )
+
+    def resume(self, path: str | Path) -> PrivateTrainer:
+        """Go on from a checkpoint, with fresh keys: remaining steps are paid as new ones."""
+        if self.steps_done or self._run is not None:
+            raise ParameterError("resume a new trainer: this one has made steps of its own")
+        resumed = read_checkpoint(Path(path), self.model, self.optimizer, self.plan)
+        self.steps_done = resumed.steps_done
+        self._extra_steps = resumed.extra_steps
+        return self
 
     def _begin(self, data: Any, owners: Any) -> TrainingRun:
         """Check and rehearse; nothing is read but shapes and the number of units."""
         if self._run is not None:
             raise ParameterError("this trainer is training: finish that loop first")
+        if self._has_ended:
+            raise ParameterError("this run ended with its checkpoint: resume that one")
         if self.steps_done >= self.plan.steps:
             raise ParameterError(
                 f"all {self.plan.steps:,} planned steps were made: a further run is a new trainer, "
@@ -180,7 +206,7 @@ class PrivateTrainer:
         self._run = TrainingRun(
             self.model, self._loss, self.optimizer, settings, self.plan, store, self._source
         )
-        self._facts = self._run.describe(self._charged_steps)
+        self._facts = self._run.describe(self.plan.steps + self._extra_steps)
         return self._run
 
     def _never(self, *_: Any) -> NoReturn:
