@@ -12,7 +12,7 @@ from torch import nn
 
 from dither.learn.deep import clipping
 from dither.learn.deep.clipping import clip_flat, clip_layers, find_weights
-from dither.learn.deep.contributions import CANCELLATION, Formed, Outer, Rows
+from dither.learn.deep.contributions import CANCELLATION, Formed, OuterProducts, TableRows
 from dither.learn.deep.float_error import LARGEST_NORM, SLACK, bound_sensitivity
 from dither.learn.deep.gradients import BookKeeper
 from dither.learn.deep.losses import read_loss
@@ -33,13 +33,13 @@ def make_contribution(kind: str, a: float, g: float, units: int = 1):
     inputs = torch.randn((units, 7, 5), generator=generator) * a
     gradients = torch.randn((units, 7, 4), generator=generator) * g
     if kind == "outer":
-        return Outer(inputs[:, :1], gradients[:, :1], (4, 5))
+        return OuterProducts(inputs[:, :1], gradients[:, :1], (4, 5))
     if kind == "gram":
-        return Outer(inputs, gradients, (4, 5))
+        return OuterProducts(inputs, gradients, (4, 5))
     if kind == "formed":
-        return Outer(inputs, gradients, (4, 5)).form()
+        return OuterProducts(inputs, gradients, (4, 5)).form()
     places = torch.randint(0, 3, (units, 7), generator=generator)
-    return Rows(places, gradients, (3, 4)).merge()
+    return TableRows(places, gradients, (3, 4)).merge()
 
 
 @pytest.mark.parametrize("kind", ["outer", "gram", "formed", "rows"])
@@ -75,7 +75,7 @@ def test_positions_that_cancel_are_not_measured_as_short() -> None:
     gradients = torch.randn((1, 1, 200), generator=generator) * signs * 1e3
     inputs += torch.randn((1, 64, 300), generator=generator) * 1e-4
     gradients = gradients.contiguous()
-    outer = Outer(inputs, gradients, (200, 300))
+    outer = OuterProducts(inputs, gradients, (200, 300))
     exact = torch.bmm(gradients.double().mT, inputs.double())
     true_norm = float(exact.square().sum().sqrt())
     lengths = outer.lengths()

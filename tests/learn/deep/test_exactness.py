@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from dither.learn.deep.clipping import add_lengths, clip_flat, clip_layers
-from dither.learn.deep.contributions import Outer, Rows
+from dither.learn.deep.contributions import OuterProducts, TableRows
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, Vmapper, has_closed_forms
 from dither.learn.deep.losses import read_loss
 from dither.learn.deep.rehearsal import rehearse
-from dither.learn.deep.stage import Stage
+from dither.learn.deep.stage import StepShapes
 from tests.learn.deep.models import CLOSED, OTHERS, make_rows
 from tests.learn.deep.naive import clip_one_by_one
 
@@ -21,9 +21,9 @@ UNITS = 12
 ALL = CLOSED | OTHERS
 
 
-def make_stage(shape, rows_per_unit: int = 1) -> Stage:
+def make_stage(shape, rows_per_unit: int = 1) -> StepShapes:
     inputs, targets = make_rows(shape, 1)
-    return Stage(
+    return StepShapes(
         inputs=torch.zeros_like(inputs),
         targets=torch.zeros_like(targets),
         slots=UNITS,
@@ -145,4 +145,4 @@ def test_both_forms_of_sequences_are_tried_by_these_models() -> None:
         inputs, targets = make_rows(shape, UNITS)
         found = keeper.find(inputs, targets, torch.ones(UNITS), UNITS)
         kinds |= {(type(c), getattr(c, "positions", None)) for c in found.values()}
-    assert (Outer, 5) in kinds and any(kind is Rows for kind, _ in kinds)
+    assert (OuterProducts, 5) in kinds and any(kind is TableRows for kind, _ in kinds)

@@ -125,7 +125,7 @@ class Formed:
 
 
 @dataclass(frozen=True)
-class Outer:
+class OuterProducts:
     """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
     (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`."""
 
@@ -135,7 +135,7 @@ class Outer:
 
     @property
     def positions(self) -> int:
-        return self.inputs.shape[1]
+        return int(self.inputs.shape[1])
 
     def lengths(self) -> Lengths:
         of_inputs = squared_norms(self.inputs)
@@ -191,7 +191,7 @@ class Outer:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows of a table of embeddings: `gradients` (units, positions, width) at `places` (units,
     positions); equal places of one unit are added up first, so that its vector is formed."""
 
@@ -199,7 +199,7 @@ class Rows:
     gradients: Tensor
     shape: tuple[int, ...]
 
-    def merge(self) -> Rows:
+    def merge(self) -> TableRows:
         """The same with each place at most once in a unit: the rest are rows of zeros."""
         order = torch.argsort(self.places, dim=1, stable=True)
         places = torch.gather(self.places, 1, order)
@@ -210,7 +210,7 @@ class Rows:
         merged = torch.zeros_like(gradients)
         merged.scatter_add_(1, group[..., None].expand_as(gradients), gradients)
         first = torch.zeros_like(places).scatter_(1, group, places)
-        return Rows(first, merged, self.shape)
+        return TableRows(first, merged, self.shape)
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.gradients)
@@ -238,17 +238,17 @@ class Rows:
         return Formed(tables.scatter_add_(1, places, self.gradients))
 
 
-def join(contributions: list[Outer | Rows | Formed]) -> Contribution:
+def join(contributions: list[OuterProducts | TableRows | Formed]) -> Contribution:
     """One contribution for a parameter that is used several times: vectors are added up before
     norms are taken (summed norms would be wrong)."""
     if len(contributions) == 1:
         first = contributions[0]
-        return first.choose() if isinstance(first, Outer) else first
-    if all(isinstance(use, Outer) for use in contributions):
-        outers = [use for use in contributions if isinstance(use, Outer)]
+        return first.choose() if isinstance(first, OuterProducts) else first
+    if all(isinstance(use, OuterProducts) for use in contributions):
+        outers = [use for use in contributions if isinstance(use, OuterProducts)]
         inputs = torch.cat([use.inputs for use in outers], 1)
         gradients = torch.cat([use.gradients for use in outers], 1)
-        return Outer(inputs, gradients, outers[0].shape).choose()
+        return OuterProducts(inputs, gradients, outers[0].shape).choose()
     formed = [use if isinstance(use, Formed) else use.form() for use in contributions]
     total = formed[0].values
     for use in formed[1:]:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad, vmap
 
-from dither.learn.deep.contributions import Contribution, Formed, Outer, Rows, join
-from dither.learn.deep.layers import CLOSED_FORMS, Call
+from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, TableRows, join
+from dither.learn.deep.layers import CLOSED_FORMS, LayerCall
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 """Outputs and targets of rows to one loss for each row."""
@@ -47,7 +47,7 @@ class BookKeeper:
         self._model = model
         self._loss = loss
         self.trained = list_trained(model)
-        self._names = {id(p): name for name, p in self.trained.items()}
+        self._names = {parameter: name for name, parameter in self.trained.items()}
         self._calls: list[tuple[nn.Module, Tensor, GradientEdge]] = []
 
     def find(self, rows: Tensor, targets: Tensor, row_weights: Tensor, units: int) -> Contributions:
@@ -71,18 +71,20 @@ class BookKeeper:
         gradients = torch.autograd.grad(
             losses.sum(), edges, allow_unused=True, retain_graph=keep_graph
         )
-        uses: dict[str, list[Outer | Rows | Formed]] = {}
+        uses: dict[str, list[OuterProducts | TableRows | Formed]] = {}
         with torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             for (layer, value, _), gradient in zip(self._calls, gradients, strict=True):
                 if gradient is not None:
-                    call = Call(layer, _widen(value), _widen(gradient), units)
+                    call = LayerCall(layer, _widen(value), _widen(gradient), units)
                     self._note(call, uses)
             self._calls.clear()
             return {name: join(several) for name, several in uses.items()}, losses
 
-    def _note(self, call: Call, uses: dict[str, list[Outer | Rows | Formed]]) -> None:
+    def _note(
+        self, call: LayerCall, uses: dict[str, list[OuterProducts | TableRows | Formed]]
+    ) -> None:
         for parameter, contribution in CLOSED_FORMS[type(call.layer)](call):
-            uses.setdefault(self._names[id(parameter)], []).append(contribution)
+            uses.setdefault(self._names[parameter], []).append(contribution)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dither.learn.deep.contributions import Formed, Outer, Rows
+from dither.learn.deep.contributions import Formed, OuterProducts, TableRows
 
-Use = tuple[nn.Parameter, Outer | Rows | Formed]
+Use = tuple[nn.Parameter, OuterProducts | TableRows | Formed]
 
 
 @dataclass(frozen=True)
-class Call:
+class LayerCall:
     """One call of a layer: its input, and the gradient of the summed loss by its output."""
 
     layer: nn.Module
@@ -39,19 +39,19 @@ def is_trained(parameter: nn.Parameter | None) -> bool:
     return parameter is not None and parameter.requires_grad
 
 
-def linear(call: Call) -> Iterator[Use]:
+def linear(call: LayerCall) -> Iterator[Use]:
     """y = x W' + b: products of inputs and gradients, and sums of gradients."""
     layer = call.layer
     assert isinstance(layer, nn.Linear)
     gradients = call.positions(call.gradient)
     if is_trained(layer.weight):
         inputs = call.positions(call.value)
-        yield layer.weight, Outer(inputs, gradients, tuple(layer.weight.shape))
+        yield layer.weight, OuterProducts(inputs, gradients, tuple(layer.weight.shape))
     if is_trained(layer.bias):
         yield layer.bias, Formed(gradients.sum(1))
 
 
-def embedding(call: Call) -> Iterator[Use]:
+def embedding(call: LayerCall) -> Iterator[Use]:
     """Rows of a table; the padding row learns nothing."""
     layer = call.layer
     assert isinstance(layer, nn.Embedding)
@@ -61,10 +61,10 @@ def embedding(call: Call) -> Iterator[Use]:
         is_padding = (places == layer.padding_idx)[..., None]
         gradients = gradients.masked_fill(is_padding, 0)
     if is_trained(layer.weight):
-        yield layer.weight, Rows(places, gradients, tuple(layer.weight.shape)).merge()
+        yield layer.weight, TableRows(places, gradients, tuple(layer.weight.shape)).merge()
 
 
-def convolution(call: Call) -> Iterator[Use]:
+def convolution(call: LayerCall) -> Iterator[Use]:
     """A convolution is a linear layer on patches: every place of the output is a position."""
     layer = call.layer
     assert isinstance(layer, (nn.Conv1d, nn.Conv2d))
@@ -95,17 +95,17 @@ def _unfold(layer: nn.Conv1d | nn.Conv2d, value: Tensor) -> Tensor:
 
 
 def _multiply_patches(
-    call: Call, layer: nn.Conv1d | nn.Conv2d, patches: Tensor, gradients: Tensor
-) -> Outer | Formed:
+    call: LayerCall, layer: nn.Conv1d | nn.Conv2d, patches: Tensor, gradients: Tensor
+) -> OuterProducts | Formed:
     """Products of patches and gradients; with groups, each group of channels by itself."""
     shape = tuple(layer.weight.shape)
     if layer.groups == 1:
-        return Outer(call.positions(patches), call.positions(gradients), shape)
+        return OuterProducts(call.positions(patches), call.positions(gradients), shape)
     formed = []
     for few_patches, few_gradients in zip(
         patches.chunk(layer.groups, 2), gradients.chunk(layer.groups, 2), strict=True
     ):
-        outer = Outer(
+        outer = OuterProducts(
             call.positions(few_patches),
             call.positions(few_gradients),
             (shape[0] // layer.groups, *shape[1:]),
@@ -114,7 +114,7 @@ def _multiply_patches(
     return Formed(torch.cat(formed, 1))
 
 
-def layer_norm(call: Call) -> Iterator[Use]:
+def layer_norm(call: LayerCall) -> Iterator[Use]:
     """Scale and shift of normalised inputs, over the last dimensions."""
     layer = call.layer
     assert isinstance(layer, nn.LayerNorm)
@@ -122,7 +122,7 @@ def layer_norm(call: Call) -> Iterator[Use]:
     yield from _scale_and_shift(call, layer.weight, layer.bias, normal * call.gradient)
 
 
-def rms_norm(call: Call) -> Iterator[Use]:
+def rms_norm(call: LayerCall) -> Iterator[Use]:
     """Scale of inputs over their root mean square."""
     layer = call.layer
     assert isinstance(layer, nn.RMSNorm)
@@ -131,7 +131,7 @@ def rms_norm(call: Call) -> Iterator[Use]:
 
 
 def _scale_and_shift(
-    call: Call, weight: nn.Parameter | None, bias: nn.Parameter | None, product: Tensor
+    call: LayerCall, weight: nn.Parameter | None, bias: nn.Parameter | None, product: Tensor
 ) -> Iterator[Use]:
     """Contributions of parameters that are multiplied and added elementwise in last dimensions."""
     if weight is not None and is_trained(weight):
@@ -140,7 +140,7 @@ def _scale_and_shift(
         yield bias, Formed(call.gradient.reshape(call.units, -1, *bias.shape).sum(1))
 
 
-def group_norm(call: Call) -> Iterator[Use]:
+def group_norm(call: LayerCall) -> Iterator[Use]:
     """Scale and shift of channels."""
     layer = call.layer
     assert isinstance(layer, nn.GroupNorm)
@@ -148,7 +148,7 @@ def group_norm(call: Call) -> Iterator[Use]:
     yield from _scale_channels(call, layer.weight, layer.bias, normal)
 
 
-def instance_norm(call: Call) -> Iterator[Use]:
+def instance_norm(call: LayerCall) -> Iterator[Use]:
     """Scale and shift of channels that are normalised one by one."""
     layer = call.layer
     assert isinstance(layer, (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d))
@@ -157,7 +157,7 @@ def instance_norm(call: Call) -> Iterator[Use]:
 
 
 def _scale_channels(
-    call: Call, weight: nn.Parameter | None, bias: nn.Parameter | None, normal: Tensor
+    call: LayerCall, weight: nn.Parameter | None, bias: nn.Parameter | None, normal: Tensor
 ) -> Iterator[Use]:
     """Contributions of parameters that hold one number for each channel."""
     for parameter, product in ((weight, normal * call.gradient), (bias, call.gradient)):
@@ -166,7 +166,7 @@ def _scale_channels(
             yield parameter, Formed(sums.reshape(call.units, -1, len(parameter)).sum(1))
 
 
-CLOSED_FORMS: dict[type[nn.Module], Callable[[Call], Iterator[Use]]] = {
+CLOSED_FORMS: dict[type[nn.Module], Callable[[LayerCall], Iterator[Use]]] = {
     nn.Linear: linear,
     nn.Embedding: embedding,
     nn.Conv1d: convolution,

@@ -23,8 +23,8 @@ def read_loss(loss: Any) -> LossFunction:
 def _unreduce(loss: Callable[..., Tensor]) -> LossFunction:
     """The loss without the mean over the batch, which would divide by its size."""
     if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
-        unreduced = copy.copy(loss)
-        unreduced.reduction = "none"
+        unreduced: LossFunction = copy.copy(loss)
+        vars(unreduced)["reduction"] = "none"
         return unreduced
     if "reduction" in inspect.signature(loss).parameters:
         return lambda outputs, targets: loss(outputs, targets, reduction="none")

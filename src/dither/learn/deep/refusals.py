@@ -47,9 +47,9 @@ def check_optimizer(optimizer: Any, model: nn.Module) -> None:
     """Refuse an optimiser that moves something else than the trained parameters."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ParameterError("optimizer is an object of torch.optim, such as torch.optim.SGD(...)")
-    own = {id(p) for p in list_trained(model).values()}
-    given = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if not given & own:
+    own = set(list_trained(model).values())
+    moved = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    if not moved & own:
         raise ParameterError("the optimizer holds no trained parameter of this model")
 
 

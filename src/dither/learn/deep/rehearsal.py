@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import add_lengths
-from dither.learn.deep.contributions import Contribution, Formed, Outer, Rows
+from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, TableRows
 from dither.learn.deep.float_error import SumShape
 from dither.learn.deep.gradients import (
     BookKeeper,
@@ -26,7 +26,7 @@ from dither.learn.deep.gradients import (
     has_closed_forms,
     list_trained,
 )
-from dither.learn.deep.stage import Batch, Stage
+from dither.learn.deep.stage import Batch, StepShapes
 
 _TOLERANCE = 2e-3
 _HALF_TOLERANCE = 0.05
@@ -46,7 +46,7 @@ class Rehearsed:
         return Rehearsed(self.method, tuple(shapes))
 
 
-def rehearse(model: nn.Module, loss: LossFunction, stage: Stage) -> Rehearsed:
+def rehearse(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Rehearsed:
     """Try a model on invented rows; refuse it, or say how its gradients are computed."""
     method, contributions = _choose_method(model, loss, stage)
     shapes = (
@@ -57,7 +57,7 @@ def rehearse(model: nn.Module, loss: LossFunction, stage: Stage) -> Rehearsed:
 
 
 def _choose_method(
-    model: nn.Module, loss: LossFunction, stage: Stage
+    model: nn.Module, loss: LossFunction, stage: StepShapes
 ) -> tuple[BookKeeper | Vmapper, Contributions]:
     """Closed forms where they are right for this model, else vmap; refused where slots mix."""
     if has_closed_forms(model):
@@ -80,7 +80,7 @@ def _choose_method(
     return vmapper, contributions
 
 
-def _are_losses_apart(model: nn.Module, loss: LossFunction, stage: Stage) -> bool:
+def _are_losses_apart(model: nn.Module, loss: LossFunction, stage: StepShapes) -> bool:
     """Whether rows keep their losses, but for rounding, when the other rows are replaced.
 
     vmap runs every unit by itself; a model that mixes rows would then learn something else.
@@ -98,7 +98,7 @@ def _are_losses_apart(model: nn.Module, loss: LossFunction, stage: Stage) -> boo
 def _run(
     model: nn.Module,
     method: BookKeeper | Vmapper,
-    stage: Stage,
+    stage: StepShapes,
     rows: Batch,
 ) -> Contributions:
     """Contributions of invented rows; buffers must stay as they were, and masks of dropout are the
@@ -130,7 +130,7 @@ def _run(
 
 
 def _matches_autograd(
-    model: nn.Module, loss: LossFunction, contributions: Contributions, stage: Stage
+    model: nn.Module, loss: LossFunction, contributions: Contributions, stage: StepShapes
 ) -> bool:
     """Whether closed forms give the summed gradient of autograd: a parameter may also be used
     outside of its layer."""
@@ -155,7 +155,7 @@ def _matches_autograd(
     return True
 
 
-def _replace_others(stage: Stage, slot: int, others: Batch) -> Batch:
+def _replace_others(stage: StepShapes, slot: int, others: Batch) -> Batch:
     """Invented rows of one slot among other rows."""
     own = slice(slot * stage.rows_per_unit, (slot + 1) * stage.rows_per_unit)
     mixed = []
@@ -167,7 +167,7 @@ def _replace_others(stage: Stage, slot: int, others: Batch) -> Batch:
 
 
 def _are_slots_apart(
-    model: nn.Module, method: BookKeeper | Vmapper, stage: Stage, first: Contributions
+    model: nn.Module, method: BookKeeper | Vmapper, stage: StepShapes, first: Contributions
 ) -> bool:
     """Whether a slot's operands are the same bits whatever other slots hold."""
     replaced = stage.generate(2)
@@ -197,8 +197,8 @@ def _operands(contribution: Contribution) -> tuple[Tensor, ...]:
     match contribution:
         case Formed(values=values):
             return (values,)
-        case Outer(inputs=inputs, gradients=gradients):
+        case OuterProducts(inputs=inputs, gradients=gradients):
             return inputs, gradients
-        case Rows(places=places, gradients=gradients):
+        case TableRows(places=places, gradients=gradients):
             return places, gradients
     raise AssertionError("unknown contribution")

@@ -21,7 +21,7 @@ from dither.learn.deep.rehearsal import Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
 from dither.learn.deep.sampling import draw_sample, fill_slots
-from dither.learn.deep.stage import Stage
+from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words
 
 _LARGEST_MOVED = Fraction(105, 100)
@@ -81,7 +81,7 @@ class TrainingRun:
         """How many clip norms one unit moves a sum, float errors included."""
         return self._bound(self._stage, self._rehearsed)
 
-    def _bound(self, stage: Stage, rehearsed: Rehearsed) -> Fraction:
+    def _bound(self, stage: StepShapes, rehearsed: Rehearsed) -> Fraction:
         if not self._settings.has_proved_sums:
             return 1 + SLACK
         return bound_sensitivity(list(rehearsed.shapes), stage.capacity)
@@ -103,7 +103,7 @@ class TrainingRun:
             tuning=ONE_FIT,
         )
 
-    def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[Stage, Rehearsed]:
+    def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
         """Blocks of sums as large as the bound of float errors allows."""
         stage = self._make_stage()
         rehearsed = rehearse(model, loss, stage)
@@ -117,14 +117,14 @@ class TrainingRun:
             )
         return stage, rehearsed
 
-    def _make_stage(self) -> Stage:
+    def _make_stage(self) -> StepShapes:
         """As many slots at once as the physical batch holds."""
         inputs, targets = self._store.describe_row()
         settings = self._settings
         capacity = self._plan.capacity
         runs = -(-capacity // min(capacity, settings.physical_batch or _PHYSICAL_BATCH))
         slots = -(-capacity // runs)
-        return Stage(
+        return StepShapes(
             inputs=inputs,
             targets=targets,
             slots=slots,
@@ -169,7 +169,6 @@ class TrainingRun:
                 return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
             return clip_flat(contributions, clip, rows.is_present, self._stage.sum_block)
 
-    @torch.no_grad()
     def _move(self, means: list[Tensor]) -> None:
         """Give noisy gradients to the optimiser; what is not trained gets none."""
         self._optimizer.zero_grad(set_to_none=True)

@@ -14,7 +14,7 @@ Batch = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class StepShapes:
     """`slots` slots run at a time, `runs` times a step, and are added up `sum_block` at a time.
     Each has `rows_per_unit` rows that are augmented so many times. `inputs` and `targets` are zeros
     like one row."""
@@ -61,7 +61,10 @@ class Stage:
         """The precision of forward and backward passes."""
         if self.precision is None:
             return nullcontext()
-        return torch.autocast(self.inputs.device.type, dtype=self.precision)
+        passes: AbstractContextManager[object] = torch.autocast(
+            self.inputs.device.type, dtype=self.precision
+        )
+        return passes
 
     def generate(self, seed: int) -> Batch:
         """Invented rows, targets and weights, from a fixed seed."""
