@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dither.learn.deep.repair import repair_model
     from dither.learn.deep.trainer import PrivateTrainer, compose_trials
+    from dither.learn.deep.votes import VoteAggregator, plan_votes
 
 _MODULES = {
     "PrivateTrainer": "trainer",
+    "VoteAggregator": "votes",
     "compose_trials": "trainer",
+    "plan_votes": "votes",
     "repair_model": "repair",
 }
-__all__ = ["PrivateTrainer", "compose_trials", "repair_model"]
+__all__ = ["PrivateTrainer", "VoteAggregator", "compose_trials", "plan_votes", "repair_model"]
 
 
 def __getattr__(name: str) -> Any:
