@@ -53,6 +53,16 @@ def test_no_operands_add_more_than_the_clip_norm(kind: str, a: float, g: float) 
 
 
 @pytest.mark.parametrize("kind", ["outer", "gram", "formed", "rows"])
+@pytest.mark.parametrize("size", [1e15, 1e16, 1e17, 3e17, 1e18])
+def test_long_operands_and_a_small_clip_norm_leave_weights_enough_bits(kind, size) -> None:
+    """Weights below 2**-126 have few bits in float32, and could round up."""
+    clip = 1e-6
+    contributions = {"layer.weight": make_contribution(kind, size, size)}
+    total = clip_flat(contributions, clip, torch.ones(1), 1).sums
+    assert measure(total) <= clip * (1 + float(SLACK))
+
+
+@pytest.mark.parametrize("kind", ["outer", "gram", "formed", "rows"])
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan, 4 * LARGEST_NORM])
 def test_what_is_no_number_adds_zeros_and_leaves_others_as_they_are(kind: str, bad: float) -> None:
     contribution = make_contribution(kind, 1.0, 1.0, units=3)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dither.learn.deep.contributions import CANCELLATION, Contribution, Lengths
+from dither.learn.deep.contributions import CANCELLATION, Contribution, Lengths, are_sane
 from dither.learn.deep.gradients import Contributions
 
 _ROUND_DOWN = 1 - 2.0**-22
@@ -79,13 +79,15 @@ def sum_lengths(several: Iterable[Lengths]) -> Lengths:
 
 
 def find_weights(lengths: Lengths, clip: float) -> Tensor:
-    """min(1, clip / norm, CANCELLATION clip / spread), rounded down; 0 where not sane."""
+    """min(1, clip / norm, CANCELLATION clip / spread), rounded down; 0 where not sane, or where
+    products are so long that a weight would have few bits in float32."""
     goal = clip * _ROUND_DOWN
     norms = lengths.squares.sqrt()
     spreads = lengths.spread_squares.sqrt() / CANCELLATION
     longest = torch.maximum(norms, spreads)
     weights = torch.where(longest > goal, goal / longest, torch.ones_like(longest))
-    return torch.where(lengths.is_sane, weights, torch.zeros_like(weights))
+    is_sane = lengths.is_sane & are_sane(lengths.spread_squares)
+    return torch.where(is_sane, weights, torch.zeros_like(weights))
 
 
 def count_balance(lengths: Lengths, clip: float, is_present: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -57,14 +57,19 @@ class StepShapes:
             weights.repeat_interleave(copies, 0) / copies,
         )
 
-    def passes(self) -> AbstractContextManager[object]:
-        """The precision of forward and backward passes."""
-        if self.precision is None:
-            return nullcontext()
-        passes: AbstractContextManager[object] = torch.autocast(
-            self.inputs.device.type, dtype=self.precision
-        )
-        return passes
+    @contextmanager
+    def passes(self) -> Iterator[None]:
+        """The precision of forward and backward passes; no kernel is chosen by timing rows."""
+        device = self.inputs.device.type
+        with ExitStack() as contexts:
+            if device == "cuda":
+                fixed = torch.backends.cudnn.flags(
+                    enabled=True, benchmark=False, deterministic=True, allow_tf32=True
+                )
+                contexts.enter_context(fixed)
+            if self.precision is not None:
+                contexts.enter_context(torch.autocast(device, dtype=self.precision))
+            yield
 
     def generate(self, seed: int) -> Batch:
         """Invented rows, targets and weights, from a fixed seed."""
