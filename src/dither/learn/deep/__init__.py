@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dither.learn.deep.adapters import add_adapters, freeze_all_but
     from dither.learn.deep.repair import repair_model
     from dither.learn.deep.trainer import PrivateTrainer, compose_trials
     from dither.learn.deep.votes import VoteAggregator, plan_votes
@@ -15,11 +16,21 @@ if TYPE_CHECKING:
 _MODULES = {
     "PrivateTrainer": "trainer",
     "VoteAggregator": "votes",
+    "add_adapters": "adapters",
     "compose_trials": "trainer",
+    "freeze_all_but": "adapters",
     "plan_votes": "votes",
     "repair_model": "repair",
 }
-__all__ = ["PrivateTrainer", "VoteAggregator", "compose_trials", "plan_votes", "repair_model"]
+__all__ = [
+    "PrivateTrainer",
+    "VoteAggregator",
+    "add_adapters",
+    "compose_trials",
+    "freeze_all_but",
+    "plan_votes",
+    "repair_model",
+]
 
 
 def __getattr__(name: str) -> Any:
