@@ -12,7 +12,7 @@ from torch import nn
 
 from dither.learn.deep import clipping
 from dither.learn.deep.clipping import clip_flat, clip_layers, find_weights
-from dither.learn.deep.contributions import CANCELLATION, Formed, OuterProducts, TableRows
+from dither.learn.deep.contributions import CANCELLATION, Formed, OuterProducts, EmbeddingRows
 from dither.learn.deep.float_error import LARGEST_NORM, SLACK, bound_sensitivity
 from dither.learn.deep.gradients import BookKeeper
 from dither.learn.deep.losses import read_loss
@@ -39,7 +39,7 @@ def make_contribution(kind: str, a: float, g: float, units: int = 1):
     if kind == "formed":
         return OuterProducts(inputs, gradients, (4, 5)).form()
     places = torch.randint(0, 3, (units, 7), generator=generator)
-    return TableRows(places, gradients, (3, 4)).merge()
+    return EmbeddingRows(places, gradients, (3, 4)).merge()
 
 
 @pytest.mark.parametrize("kind", ["outer", "gram", "formed", "rows"])

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dither.learn.deep.clipping import add_lengths, clip_flat, clip_layers
-from dither.learn.deep.contributions import OuterProducts, TableRows
+from dither.learn.deep.contributions import OuterProducts, EmbeddingRows
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, Vmapper, has_closed_forms
 from dither.learn.deep.losses import read_loss
@@ -145,4 +145,4 @@ def test_both_forms_of_sequences_are_tried_by_these_models() -> None:
         inputs, targets = make_rows(shape, UNITS)
         found = keeper.find(inputs, targets, torch.ones(UNITS), UNITS)
         kinds |= {(type(c), getattr(c, "positions", None)) for c in found.values()}
-    assert (OuterProducts, 5) in kinds and any(kind is TableRows for kind, _ in kinds)
+    assert (OuterProducts, 5) in kinds and any(kind is EmbeddingRows for kind, _ in kinds)

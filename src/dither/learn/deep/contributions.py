@@ -191,7 +191,7 @@ class OuterProducts:
 
 
 @dataclass(frozen=True)
-class TableRows:
+class EmbeddingRows:
     """Rows of a table of embeddings: `gradients` (units, positions, width) at `places` (units,
     positions); equal places of one unit are added up first, so that its vector is formed."""
 
@@ -199,7 +199,7 @@ class TableRows:
     gradients: Tensor
     shape: tuple[int, ...]
 
-    def merge(self) -> TableRows:
+    def merge(self) -> EmbeddingRows:
         """The same with each place at most once in a unit: the rest are rows of zeros."""
         order = torch.argsort(self.places, dim=1, stable=True)
         places = torch.gather(self.places, 1, order)
@@ -210,7 +210,7 @@ class TableRows:
         merged = torch.zeros_like(gradients)
         merged.scatter_add_(1, group[..., None].expand_as(gradients), gradients)
         first = torch.zeros_like(places).scatter_(1, group, places)
-        return TableRows(first, merged, self.shape)
+        return EmbeddingRows(first, merged, self.shape)
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.gradients)
@@ -238,7 +238,7 @@ class TableRows:
         return Formed(tables.scatter_add_(1, places, self.gradients))
 
 
-def join(contributions: list[OuterProducts | TableRows | Formed]) -> Contribution:
+def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contribution:
     """One contribution for a parameter that is used several times: vectors are added up before
     norms are taken (summed norms would be wrong)."""
     if len(contributions) == 1:

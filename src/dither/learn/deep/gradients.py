@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad, vmap
 
-from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, TableRows, join
+from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, EmbeddingRows, join
 from dither.learn.deep.layers import CLOSED_FORMS, LayerCall
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -71,7 +71,7 @@ class BookKeeper:
         gradients = torch.autograd.grad(
             losses.sum(), edges, allow_unused=True, retain_graph=keep_graph
         )
-        uses: dict[str, list[OuterProducts | TableRows | Formed]] = {}
+        uses: dict[str, list[OuterProducts | EmbeddingRows | Formed]] = {}
         with torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             for (layer, value, _), gradient in zip(self._calls, gradients, strict=True):
                 if gradient is not None:
@@ -81,7 +81,7 @@ class BookKeeper:
             return {name: join(several) for name, several in uses.items()}, losses
 
     def _note(
-        self, call: LayerCall, uses: dict[str, list[OuterProducts | TableRows | Formed]]
+        self, call: LayerCall, uses: dict[str, list[OuterProducts | EmbeddingRows | Formed]]
     ) -> None:
         for parameter, contribution in CLOSED_FORMS[type(call.layer)](call):
             uses.setdefault(self._names[parameter], []).append(contribution)

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dither.learn.deep.contributions import Formed, OuterProducts, TableRows
+from dither.learn.deep.contributions import Formed, OuterProducts, EmbeddingRows
 
-Use = tuple[nn.Parameter, OuterProducts | TableRows | Formed]
+Use = tuple[nn.Parameter, OuterProducts | EmbeddingRows | Formed]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def embedding(call: LayerCall) -> Iterator[Use]:
         is_padding = (places == layer.padding_idx)[..., None]
         gradients = gradients.masked_fill(is_padding, 0)
     if is_trained(layer.weight):
-        yield layer.weight, TableRows(places, gradients, tuple(layer.weight.shape)).merge()
+        yield layer.weight, EmbeddingRows(places, gradients, tuple(layer.weight.shape)).merge()
 
 
 def convolution(call: LayerCall) -> Iterator[Use]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import add_lengths
-from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, TableRows
+from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, EmbeddingRows
 from dither.learn.deep.float_error import SumShape
 from dither.learn.deep.gradients import (
     BookKeeper,
@@ -199,6 +199,6 @@ def _operands(contribution: Contribution) -> tuple[Tensor, ...]:
             return (values,)
         case OuterProducts(inputs=inputs, gradients=gradients):
             return inputs, gradients
-        case TableRows(places=places, gradients=gradients):
+        case EmbeddingRows(places=places, gradients=gradients):
             return places, gradients
     raise AssertionError("unknown contribution")
