@@ -12,7 +12,7 @@ from torch import nn
 
 from dither.learn.deep import clipping
 from dither.learn.deep.clipping import clip_flat, clip_layers, find_weights
-from dither.learn.deep.contributions import CANCELLATION, Formed, OuterProducts, EmbeddingRows
+from dither.learn.deep.contributions import CANCELLATION, EmbeddingRows, Formed, OuterProducts
 from dither.learn.deep.float_error import LARGEST_NORM, SLACK, bound_sensitivity
 from dither.learn.deep.gradients import BookKeeper
 from dither.learn.deep.losses import read_loss

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dither.learn.deep.clipping import add_lengths, clip_flat, clip_layers
-from dither.learn.deep.contributions import OuterProducts, EmbeddingRows
+from dither.learn.deep.contributions import EmbeddingRows, OuterProducts
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, Vmapper, has_closed_forms
 from dither.learn.deep.losses import read_loss

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad, vmap
 
-from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, EmbeddingRows, join
+from dither.learn.deep.contributions import Contribution, EmbeddingRows, Formed, OuterProducts, join
 from dither.learn.deep.layers import CLOSED_FORMS, LayerCall
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]

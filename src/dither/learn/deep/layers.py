@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dither.learn.deep.contributions import Formed, OuterProducts, EmbeddingRows
+from dither.learn.deep.contributions import EmbeddingRows, Formed, OuterProducts
 
 Use = tuple[nn.Parameter, OuterProducts | EmbeddingRows | Formed]
 

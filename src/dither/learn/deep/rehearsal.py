@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import add_lengths
-from dither.learn.deep.contributions import Contribution, Formed, OuterProducts, EmbeddingRows
+from dither.learn.deep.contributions import Contribution, EmbeddingRows, Formed, OuterProducts
 from dither.learn.deep.float_error import SumShape
 from dither.learn.deep.gradients import (
     BookKeeper,
