@@ -32,7 +32,7 @@ test: $(STAMP)   ## set up and run the tests (minutes); ends with the CPU second
 setup-all: $(STAMP_ALL) ## install what test-all needs: extras, Java, node, C, a browser, systemd, R (by apt and npm)
 
 $(STAMP_ALL): $(STAMP) Makefile
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench,fuzz,browser,spark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench,fuzz,browser,spark,torch]'
 	@missing=; \
 	for pair in $(SYSTEM_PROGRAMS); do \
 	  command -v $${pair%%=*} >/dev/null || missing="$$missing $${pair#*=}"; done; \

@@ -112,7 +112,7 @@ def test_test_all_installs_what_tests_need_and_a_skip_fails_it():
     recipe = read_recipe("test-all")
     assert recipe.startswith("test-all: setup-all ")
     assert "-m 'not soak'" in recipe and "--no-skips" in recipe
-    assert "'.[test,lint,docs,bench,fuzz,browser,spark]'" in read_recipe("$(STAMP_ALL)")
+    assert "'.[test,lint,docs,bench,fuzz,browser,spark,torch]'" in read_recipe("$(STAMP_ALL)")
 
 
 def test_the_default_run_installs_the_extras_of_setup_alone():

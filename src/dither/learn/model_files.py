@@ -121,6 +121,11 @@ def write_model_card(estimator: Any, *, purpose: str) -> str:
         ("not protected", "names, bounds, listed values and bins of columns, and n: declared"),
         ("written by", f"dither {__version__}"),
     ]
+    return write_card(rows)
+
+
+def write_card(rows: list[tuple[str, str]]) -> str:
+    """A model card of these rows, whatever their texts hold."""
     lines = [f"| {_escape_cell(name)} | {_escape_cell(value)} |" for name, value in rows]
     return "\n".join(["# Model card", "", "| | |", "|---|---|", *lines]) + "\n"
 

@@ -148,8 +148,10 @@ def _guide(table: DrawTable) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The signed cell and the sure coins of every value of the first 16 bits, the last of which is
     the sign."""
     slices = [count >> _SLICE_BITS for count in table.counts]
-    sizes = np.repeat(np.arange(len(slices)) + table.first, slices)
-    coins = np.repeat([_count_sure(int(size), table.law.rate) for size in sizes], 2)
+    cell_sizes = range(table.first, table.first + len(slices))
+    sizes = np.repeat(np.array(cell_sizes, np.int64), slices)
+    coins = np.repeat([_count_sure(size, table.law.rate) for size in cell_sizes], slices)
+    coins = np.repeat(coins, 2)
     both = np.stack([sizes, ~sizes], axis=1).ravel()
     cells = np.zeros(1 << (_COLUMN_BITS + 1), np.int64)
     sure = np.full(len(cells), _UNDECIDED, np.uint8)

@@ -1,0 +1,106 @@
+"""Weights that bring every unit's gradient to the clip norm, and the weighted sums.
+
+Guarantee: with weights of `clip_flat` the vectors of one unit, over all parameters together, have
+an L2 norm of at most `clip` (and products of at most CANCELLATION times that together); with
+`clip_layers` so do those of each layer for its share of the clip norm. A unit that is absent or not
+sane adds exact zeros. Proof: docs/proofs/deep-learning.md#clipping.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dither.learn.deep.contributions import CANCELLATION, Contribution, Lengths, are_sane
+from dither.learn.deep.gradients import Contributions
+
+_ROUND_DOWN = 1 - 2.0**-22
+"""More than the rounding of a weight and of an operand to float32."""
+
+
+@dataclass(frozen=True)
+class ClippedSum:
+    """The sum over units for every parameter, and the balance of units within the clip norm: +1 for
+    each that was short enough, -1 for each that was clipped, 0 for absent ones. Both are secret."""
+
+    sums: dict[str, Tensor]
+    balance: Tensor
+
+
+def clip_flat(
+    contributions: Contributions, clip: float, is_present: Tensor, block: int
+) -> ClippedSum:
+    """Clip all parameters together."""
+    lengths = add_lengths(contributions.values())
+    weights = find_weights(lengths, clip) * is_present
+    return ClippedSum(
+        _add_up(contributions, weights, lengths.is_sane, block),
+        count_balance(lengths, clip, is_present),
+    )
+
+
+def clip_layers(
+    contributions: Contributions, clip: float, is_present: Tensor, block: int
+) -> ClippedSum:
+    """Clip every layer by itself, to equal shares: clip / sqrt(number of layers).
+
+    The balance is that of whole gradients, so that it moves by 1 for a unit.
+    """
+    layers: dict[str, list[str]] = {}
+    for name in contributions:
+        layers.setdefault(name.rpartition(".")[0], []).append(name)
+    share = clip / math.sqrt(len(layers)) * (1 - 2.0**-40)
+    measured = {name: contribution.lengths() for name, contribution in contributions.items()}
+    everything = sum_lengths(measured.values())
+    sums: dict[str, Tensor] = {}
+    for names in layers.values():
+        lengths = sum_lengths(measured[name] for name in names)
+        weights = find_weights(lengths, share) * is_present * everything.is_sane
+        chosen = {name: contributions[name] for name in names}
+        sums |= _add_up(chosen, weights, everything.is_sane, block)
+    return ClippedSum(sums, count_balance(everything, clip, is_present))
+
+
+def add_lengths(contributions: Iterable[Contribution]) -> Lengths:
+    """Lengths of whole gradients."""
+    return sum_lengths(contribution.lengths() for contribution in contributions)
+
+
+def sum_lengths(several: Iterable[Lengths]) -> Lengths:
+    """Squared norms of parameters add up; all must be sane."""
+    first, *rest = several
+    for lengths in rest:
+        first = first + lengths
+    return first
+
+
+def find_weights(lengths: Lengths, clip: float) -> Tensor:
+    """min(1, clip / norm, CANCELLATION clip / spread), rounded down; 0 where not sane, or where
+    products are so long that a weight would have few bits in float32."""
+    goal = clip * _ROUND_DOWN
+    norms = lengths.squares.sqrt()
+    spreads = lengths.spread_squares.sqrt() / CANCELLATION
+    longest = torch.maximum(norms, spreads)
+    weights = torch.where(longest > goal, goal / longest, torch.ones_like(longest))
+    is_sane = lengths.is_sane & are_sane(lengths.spread_squares)
+    return torch.where(is_sane, weights, torch.zeros_like(weights))
+
+
+def count_balance(lengths: Lengths, clip: float, is_present: Tensor) -> Tensor:
+    """How many more units were within the clip norm than were clipped, among those present."""
+    is_short = (lengths.squares <= clip * clip) & lengths.is_sane
+    signs = torch.where(is_short, 1, -1)
+    return (signs * is_present.to(signs.dtype)).sum()
+
+
+def _add_up(
+    contributions: Contributions, weights: Tensor, is_sane: Tensor, block: int
+) -> dict[str, Tensor]:
+    return {
+        name: contribution.add_weighted(weights, is_sane, block)
+        for name, contribution in contributions.items()
+    }

@@ -1,0 +1,287 @@
+"""What every unit adds to the gradient of a parameter, in the form that is cheapest to add up.
+
+Guarantee: `lengths` are upper bounds of the L2 norm of each unit's vector that cannot cancel, from
+the same numbers that `add_weighted` multiplies. Both use a unit's own operands alone.
+Proof: docs/proofs/deep-learning.md#norms.
+
+A contribution has units in its first dimension. `positions` are all products of one unit: rows of
+the unit times places of a sequence or an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
+
+DOUBLE = torch.float64
+_ROUND_UP = 1 + 2.0**-24
+"""More than float64 loses in a sum of squares of up to 2**28 float32 numbers."""
+_GROUP = 64
+CANCELLATION = 8
+"""How much longer, in clip norms, the products of a unit may be together than its clip norm where
+its vector is never formed."""
+_MOST_FORMED = 1 << 28
+"""Numbers of formed vectors that are kept at a time: above, the Gram form is used."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """For every unit: an upper bound of the squared norm, the square of the summed lengths of its
+    products, and whether its operands are numbers of a sane size."""
+
+    squares: Tensor
+    spread_squares: Tensor
+    is_sane: Tensor
+
+    def __add__(self, more: Lengths) -> Lengths:
+        return Lengths(
+            self.squares + more.squares,
+            self.spread_squares + more.spread_squares,
+            self.is_sane & more.is_sane,
+        )
+
+
+class Contribution(Protocol):
+    """The vectors of all units for one parameter."""
+
+    def lengths(self) -> Lengths:
+        """Upper bounds of norms."""
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        """The sum over units of weight times vector, of the shape of the parameter: blocks of so
+        many units, then blocks one after the other. Units that are not sane are zeros."""
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        """How the sum is computed, for the bound of its float error."""
+
+
+def add_blocks(add_block: Callable[[slice], Tensor], units: int, block: int) -> Tensor:
+    """The sum over blocks of units, one after the other: fewer terms in a row, smaller errors."""
+    total = add_block(slice(0, block))
+    for start in range(block, units, block):
+        total += add_block(slice(start, start + block))
+    return total
+
+
+def squared_norms(values: Tensor) -> Tensor:
+    """Squared norms over the last dimension, rounded up, in float64.
+
+    Float32 numbers are added up 64 at a time in float32, which is off by less than 2**-17 of their
+    sum and, where squares vanish, by less than 2**-120 for each; one that overflows is not sane.
+    The rest is added up in float64.
+    """
+    width = values.shape[-1]
+    whole = width - width % _GROUP if values.dtype == torch.float32 else 0
+    squares = torch.linalg.vector_norm(values[..., whole:], dim=-1, dtype=DOUBLE).square()
+    if whole:
+        groups = values[..., :whole].unflatten(-1, (whole // _GROUP, _GROUP))
+        of_groups = torch.linalg.vector_norm(groups, dim=-1).to(DOUBLE).square().sum(-1)
+        squares = squares + of_groups * (1 + 2.0**-17) + whole * 2.0**-120
+    return squares * _ROUND_UP
+
+
+def are_sane(squares: Tensor) -> Tensor:
+    """Whether squared norms are numbers, and at most 2**120."""
+    return squares <= LARGEST_NORM**2  # false for NaN
+
+
+def keep(values: Tensor, is_kept: Tensor) -> Tensor:
+    """Zeros in place of units that are not kept: 0 times infinity is no number."""
+    if bool(is_kept.all()):
+        return values
+    kept = is_kept.reshape(-1, *[1] * (values.dim() - 1))
+    return torch.where(kept, values, torch.zeros((), dtype=values.dtype, device=values.device))
+
+
+@dataclass(frozen=True)
+class Formed:
+    """Vectors that are written out: one of the parameter's shape for each unit."""
+
+    values: Tensor
+
+    def lengths(self) -> Lengths:
+        squares = squared_norms(self.values.flatten(1))
+        return Lengths(squares, squares, are_sane(squares))
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        flat = keep(self.values, is_sane).flatten(1)
+        scale = weights.to(flat.dtype)
+
+        def add_block(units: slice) -> Tensor:
+            return torch.mv(flat[units].t(), scale[units])
+
+        return add_blocks(add_block, len(flat), block).reshape(self.values.shape[1:])
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        return SumShape(block, blocks, 1, _name_dtype(self.values), 1)
+
+
+@dataclass(frozen=True)
+class OuterProducts:
+    """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
+    (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`."""
+
+    inputs: Tensor
+    gradients: Tensor
+    shape: tuple[int, ...]
+
+    @property
+    def positions(self) -> int:
+        return int(self.inputs.shape[1])
+
+    def lengths(self) -> Lengths:
+        of_inputs = squared_norms(self.inputs)
+        of_gradients = squared_norms(self.gradients)
+        spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
+        is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
+        if self.positions == 1:
+            return Lengths(spread, spread, is_sane)
+        return Lengths(self._gram(spread), spread, is_sane)
+
+    def _gram(self, spread: Tensor) -> Tensor:
+        """Squared norms from inner products of positions, in float64, plus the most that they can
+        be off: they cancel."""
+        inputs = self.inputs.to(DOUBLE)
+        gradients = self.gradients.to(DOUBLE)
+        products = torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)
+        terms = inputs.shape[2] + gradients.shape[2] + self.positions**2 + 8
+        error = float(bound_relative_error(terms, "float64")) * _ROUND_UP
+        squares = products.sum((1, 2)).clamp(min=0)
+        return torch.minimum(squares + error * spread, spread) * _ROUND_UP
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        inputs = keep(self.inputs, is_sane)
+        scaled = keep(self.gradients, is_sane) * weights.to(self.gradients.dtype)[:, None, None]
+
+        def add_block(units: slice) -> Tensor:
+            return torch.mm(scaled[units].flatten(0, 1).t(), inputs[units].flatten(0, 1))
+
+        with exact_products():
+            return add_blocks(add_block, len(inputs), block).reshape(self.shape)
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        cancellation = 1 if self.positions == 1 else CANCELLATION
+        return SumShape(block, blocks, self.positions, _name_dtype(self.inputs), cancellation)
+
+    def form(self) -> Formed:
+        """The vectors, written out."""
+        with exact_products():
+            products = torch.bmm(self.gradients.mT, self.inputs)
+        return Formed(products.reshape(-1, *self.shape))
+
+    def choose(self) -> Contribution:
+        """The cheaper form: forming costs out * in numbers a unit, the Gram form positions**2
+        products of (in + out); formed vectors also have the better bound."""
+        units, positions, width = self.inputs.shape
+        out = self.gradients.shape[2]
+        if positions == 1:
+            return self
+        is_gram_cheaper = positions * positions * (width + out) < width * out
+        if is_gram_cheaper or units * width * out > _MOST_FORMED:
+            return self
+        return self.form()
+
+
+@dataclass(frozen=True)
+class EmbeddingRows:
+    """Rows of a table of embeddings: `gradients` (units, positions, width) at `places` (units,
+    positions); equal places of one unit are added up first, so that its vector is formed."""
+
+    places: Tensor
+    gradients: Tensor
+    shape: tuple[int, ...]
+
+    def merge(self) -> EmbeddingRows:
+        """The same with each place at most once in a unit: the rest are rows of zeros."""
+        order = torch.argsort(self.places, dim=1, stable=True)
+        places = torch.gather(self.places, 1, order)
+        gradients = torch.gather(self.gradients, 1, order[..., None].expand_as(self.gradients))
+        begins = torch.ones_like(places, dtype=torch.bool)
+        begins[:, 1:] = places[:, 1:] != places[:, :-1]
+        group = begins.cumsum(1) - 1
+        merged = torch.zeros_like(gradients)
+        merged.scatter_add_(1, group[..., None].expand_as(gradients), gradients)
+        first = torch.zeros_like(places).scatter_(1, group, places)
+        return EmbeddingRows(first, merged, self.shape)
+
+    def lengths(self) -> Lengths:
+        squares = squared_norms(self.gradients)
+        total = squares.sum(1) * _ROUND_UP
+        return Lengths(total, total, are_sane(squares).all(1))
+
+    def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        gradients = keep(self.gradients, is_sane)
+        scaled = gradients * weights.to(gradients.dtype)[:, None, None]
+
+        def add_block(units: slice) -> Tensor:
+            total = torch.zeros(self.shape, dtype=gradients.dtype, device=gradients.device)
+            return total.index_add_(0, self.places[units].flatten(), scaled[units].flatten(0, 1))
+
+        return add_blocks(add_block, len(gradients), block)
+
+    def shape_of_sum(self, block: int, blocks: int) -> SumShape:
+        return SumShape(block, blocks, 1, _name_dtype(self.gradients), 1)
+
+    def form(self) -> Formed:
+        """The vectors, written out as whole tables."""
+        units = len(self.places)
+        tables = self.gradients.new_zeros(units, *self.shape)
+        places = self.places[..., None].expand_as(self.gradients)
+        return Formed(tables.scatter_add_(1, places, self.gradients))
+
+
+def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contribution:
+    """One contribution for a parameter that is used several times: vectors are added up before
+    norms are taken (summed norms would be wrong)."""
+    if len(contributions) == 1:
+        first = contributions[0]
+        return first.choose() if isinstance(first, OuterProducts) else first
+    if all(isinstance(use, OuterProducts) for use in contributions):
+        outers = [use for use in contributions if isinstance(use, OuterProducts)]
+        inputs = torch.cat([use.inputs for use in outers], 1)
+        gradients = torch.cat([use.gradients for use in outers], 1)
+        return OuterProducts(inputs, gradients, outers[0].shape).choose()
+    formed = [use if isinstance(use, Formed) else use.form() for use in contributions]
+    total = formed[0].values
+    for use in formed[1:]:
+        total = total + use.values
+    return Formed(total)
+
+
+_is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)
+
+
+@contextmanager
+def relaxed_products(is_relaxed: bool) -> Iterator[None]:
+    """Whether products may be taken as torch is set up, without a proved error."""
+    token = _is_relaxed.set(is_relaxed)
+    try:
+        yield
+    finally:
+        _is_relaxed.reset(token)
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Products of float32 matrices are not shortened to TF32 or less, but where relaxed."""
+    before = torch.get_float32_matmul_precision()
+    if before == "highest" or _is_relaxed.get():
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _name_dtype(values: Tensor) -> str:
+    return str(values.dtype).removeprefix("torch.")

@@ -1,0 +1,71 @@
+"""How far floats can be off in a sum over units, as a bound on what one unit moves.
+
+Guarantee: `bound_sum_error` bounds the L2 distance between a sum over slots as floats compute it
+and the exact sum of the same vectors, for every order of adding. Two neighbouring sums differ by
+one unit's vector and by two such errors. Proof: docs/proofs/deep-learning.md#sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dither.errors import ParameterError
+
+UNIT_ROUNDOFF = {"float32": Fraction(1, 2**24), "float64": Fraction(1, 2**53)}
+LARGEST_NORM = 2.0**60
+"""An example with a longer operand is replaced by zeros: nothing below can overflow."""
+_NO_BOUND = Fraction(10**9)
+SLACK = Fraction(1, 2**20)
+"""Share of the clip norm that covers underflow and the rounding of one scaled operand."""
+
+
+def bound_relative_error(terms: int, dtype: str) -> Fraction:
+    """Higham's gamma for sums of `terms` products: n u / (1 - n u), whatever the order.
+
+    >>> float(bound_relative_error(256, "float32")) < 1.6e-5
+    True
+    """
+    unit = UNIT_ROUNDOFF.get(dtype)
+    if unit is None:
+        raise ParameterError(
+            f"sums in {dtype} have no proved error: use float32 or float64, or sums='float', "
+            f"which the certificate then says"
+        )
+    small = terms * unit
+    return small / (1 - small) if small < Fraction(1, 2) else _NO_BOUND
+
+
+@dataclass(frozen=True)
+class SumShape:
+    """How a sum over slots is computed: blocks of `block` slots with `positions` products each in
+    `dtype`, then blocks added up in `dtype`.
+
+    `cancellation` bounds the sum of lengths of a unit's products over the length of their sum, in
+    units of the clip norm: 1 where a unit's vector is formed before it is added.
+    """
+
+    block: int
+    blocks: int
+    positions: int
+    dtype: str
+    cancellation: int
+
+    @property
+    def error(self) -> Fraction:
+        """The error of the sum for each slot, in clip norms."""
+        terms = self.block * self.positions + self.blocks + 3
+        return bound_relative_error(terms, self.dtype) * self.cancellation
+
+
+def bound_sum_error(shapes: list[SumShape], capacity: int) -> Fraction:
+    """The largest L2 error of the sum over `capacity` slots, in clip norms, for all parameters."""
+    return capacity * max(shape.error for shape in shapes)
+
+
+def bound_sensitivity(shapes: list[SumShape], capacity: int) -> Fraction:
+    """How far one unit moves the float sum, in clip norms: its own vector and two errors."""
+    if not shapes:
+        return 1 + SLACK
+    own = SLACK * (1 + max(shape.cancellation for shape in shapes))
+    return 1 + own + 2 * bound_sum_error(shapes, capacity)

@@ -1,0 +1,204 @@
+"""A rehearsal on generated data before a run: whether a model may be trained, and how.
+
+It computes nothing from the caller's rows but their shape. What it finds: layers that mix examples
+or keep values of them, whether closed forms give the gradient that autograd gives, and the shapes
+of sums, from which the bound of float errors follows. Results of a slot must be the same bits
+whatever the other slots hold (rule P37 of the review): that is tried here, on the shapes, types,
+device and kernels of the run. It is a test, and the certificate names what stays assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from dither.errors import ParameterError
+from dither.learn.deep.clipping import add_lengths
+from dither.learn.deep.contributions import Contribution, EmbeddingRows, Formed, OuterProducts
+from dither.learn.deep.float_error import SumShape
+from dither.learn.deep.gradients import (
+    BookKeeper,
+    Contributions,
+    LossFunction,
+    Vmapper,
+    has_closed_forms,
+    list_trained,
+)
+from dither.learn.deep.stage import Batch, StepShapes
+
+_TOLERANCE = 2e-3
+_HALF_TOLERANCE = 0.05
+_TRIED_SLOTS = 3
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal found: how gradients of units are computed, and the shapes of their sums."""
+
+    method: BookKeeper | Vmapper
+    shapes: tuple[SumShape, ...]
+
+    def with_blocks(self, block: int, blocks: int) -> Rehearsed:
+        """The same with sums in other blocks, which changes no operand."""
+        shapes = (replace(shape, block=block, blocks=blocks) for shape in self.shapes)
+        return Rehearsed(self.method, tuple(shapes))
+
+
+def rehearse(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Rehearsed:
+    """Try a model on invented rows; refuse it, or say how its gradients are computed."""
+    method, contributions = _choose_method(model, loss, stage)
+    shapes = (
+        contribution.shape_of_sum(stage.sum_block, stage.sum_blocks)
+        for contribution in contributions.values()
+    )
+    return Rehearsed(method, tuple(shapes))
+
+
+def _choose_method(
+    model: nn.Module, loss: LossFunction, stage: StepShapes
+) -> tuple[BookKeeper | Vmapper, Contributions]:
+    """Closed forms where they are right for this model, else vmap; refused where slots mix."""
+    if has_closed_forms(model):
+        keeper = BookKeeper(model, loss)
+        contributions = _run(model, keeper, stage, stage.generate(1))
+        if _matches_autograd(model, loss, contributions, stage) and _are_slots_apart(
+            model, keeper, stage, contributions
+        ):
+            return keeper, contributions
+    vmapper = Vmapper(model, loss)
+    contributions = _run(model, vmapper, stage, stage.generate(1))
+    if not _are_losses_apart(model, loss, stage) or not _are_slots_apart(
+        model, vmapper, stage, contributions
+    ):
+        raise ParameterError(
+            "an example's loss changes with the other examples of the batch: a layer or the loss "
+            "mixes them, and no clip norm bounds that. Remove it; "
+            "dither.learn.deep.repair_model(model) replaces batch norm by group norm"
+        )
+    return vmapper, contributions
+
+
+def _are_losses_apart(model: nn.Module, loss: LossFunction, stage: StepShapes) -> bool:
+    """Whether rows keep their losses, but for rounding, when the other rows are replaced.
+
+    vmap runs every unit by itself; a model that mixes rows would then learn something else.
+    """
+    devices = [stage.inputs.device] if stage.inputs.is_cuda else []
+    measured = []
+    for rows in (stage.generate(1), _replace_others(stage, 0, stage.generate(2))):
+        with torch.random.fork_rng(devices), stage.passes(), torch.no_grad():
+            torch.manual_seed(1)
+            inputs, targets, _ = stage.prepare(*rows)
+            measured.append(loss(model(inputs), targets)[: stage.rows_per_slot].double())
+    return bool(torch.allclose(measured[0], measured[1], rtol=1e-3, atol=1e-5))
+
+
+def _run(
+    model: nn.Module,
+    method: BookKeeper | Vmapper,
+    stage: StepShapes,
+    rows: Batch,
+) -> Contributions:
+    """Contributions of invented rows; buffers must stay as they were, and masks of dropout are the
+    same in every run."""
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    devices = [stage.inputs.device] if stage.inputs.is_cuda else []
+    with torch.random.fork_rng(devices), stage.passes():
+        torch.manual_seed(1)
+        try:
+            contributions = method.find(*stage.prepare(*rows), stage.slots)
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(
+                f"the model does not run on invented rows of this shape ({error}). Layers without "
+                f"a closed form must work under torch.func.vmap: "
+                f"dither.learn.deep.repair_model(model) replaces LSTM, GRU and attention by layers "
+                f"of linear ones"
+            ) from error
+    if not contributions:
+        raise ParameterError("the loss depends on no trained parameter of the model")
+    for name, buffer in model.named_buffers():
+        if not torch.equal(before[name], buffer):
+            raise ParameterError(
+                f"buffer {name!r} changes in a forward pass: it would keep values of examples, "
+                f"without noise. Remove it, or replace the layer by one without running values"
+            )
+    return contributions
+
+
+def _matches_autograd(
+    model: nn.Module, loss: LossFunction, contributions: Contributions, stage: StepShapes
+) -> bool:
+    """Whether closed forms give the summed gradient of autograd: a parameter may also be used
+    outside of its layer."""
+    ones = torch.ones(stage.slots, device=stage.inputs.device)
+    devices = [stage.inputs.device] if stage.inputs.is_cuda else []
+    with torch.random.fork_rng(devices), stage.passes():
+        torch.manual_seed(1)
+        inputs, targets, weights = stage.prepare(*stage.generate(1))
+        total = (loss(model(inputs), targets) * weights).sum()
+        trained = list_trained(model)
+        expected = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+    tolerance = _TOLERANCE if stage.precision is None else _HALF_TOLERANCE
+    largest = max(float(g.abs().max()) for g in expected if g is not None)
+    for name, gradient in zip(trained, expected, strict=True):
+        if (gradient is None) != (name not in contributions):
+            return False
+        if gradient is not None:
+            computed = contributions[name].add_weighted(ones, ones.bool(), stage.sum_block)
+            scale = max(float(gradient.abs().max()), 1e-4 * largest)
+            if not bool((computed - gradient).abs().max() <= tolerance * scale):
+                return False
+    return True
+
+
+def _replace_others(stage: StepShapes, slot: int, others: Batch) -> Batch:
+    """Invented rows of one slot among other rows."""
+    own = slice(slot * stage.rows_per_unit, (slot + 1) * stage.rows_per_unit)
+    mixed = []
+    for original, other in zip(stage.generate(1), others, strict=True):
+        changed = other.clone()
+        changed[own] = original[own]
+        mixed.append(changed)
+    return mixed[0], mixed[1], mixed[2]
+
+
+def _are_slots_apart(
+    model: nn.Module, method: BookKeeper | Vmapper, stage: StepShapes, first: Contributions
+) -> bool:
+    """Whether a slot's operands are the same bits whatever other slots hold."""
+    replaced = stage.generate(2)
+    inputs, targets, weights = (torch.zeros_like(values) for values in replaced)
+    for slot in range(0, stage.slots, max(1, stage.slots // _TRIED_SLOTS)):
+        for others in (replaced, (inputs, targets, weights)):
+            again = _run(model, method, stage, _replace_others(stage, slot, others))
+            if not _same_slot(first, again, slot):
+                return False
+    return True
+
+
+def _same_slot(first: Contributions, again: Contributions, slot: int) -> bool:
+    """Whether a slot's operands and norm are the same bits."""
+    if first.keys() != again.keys():
+        return False
+    for name, contribution in first.items():
+        for ours, theirs in zip(_operands(contribution), _operands(again[name]), strict=True):
+            if not torch.equal(ours[slot], theirs[slot]):
+                return False
+    lengths = add_lengths(first.values()), add_lengths(again.values())
+    return bool(lengths[0].squares[slot] == lengths[1].squares[slot])
+
+
+def _operands(contribution: Contribution) -> tuple[Tensor, ...]:
+    """The arrays of a contribution, a unit in each row."""
+    match contribution:
+        case Formed(values=values):
+            return (values,)
+        case OuterProducts(inputs=inputs, gradients=gradients):
+            return inputs, gradients
+        case EmbeddingRows(places=places, gradients=gradients):
+            return places, gradients
+    raise AssertionError("unknown contribution")

@@ -1,0 +1,123 @@
+"""The one place where sums of clipped gradients become public: rounded, with noise, divided by the
+declared batch.
+
+Guarantee: a unit moves the rounded sum by at most `GridPlan.sensitivity` steps in L2, so the
+release is a rounded Gaussian mechanism with at most the plan's noise multiplier. Adaptive clipping
+releases the balance of short gradients with it, as one more number of the same mechanism.
+Proof: docs/proofs/deep-learning.md#grid, #adaptive.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dither.learn.deep.noise import NoiseDrawer
+from dither.learn.deep.plan import GridPlan, SamplePlan, plan_grid
+from dither.privacy.noise import SystemSource
+from dither.privacy.noise.rounded import rounded_gaussian
+
+NoiseKind = Literal["integer", "float"]
+Clipping = Literal["flat", "per_layer", "adaptive", "ghost"]
+_CLIP_STEPS = 16
+"""Adapted clip norms are powers of 2**(1/16), so that few scales of noise are ever needed."""
+_ADAPT_RATE = 0.2
+_TARGET_SHARE = 0.5
+_LARGEST_LOG = 19.0
+
+
+class SumRelease:
+    """Makes noisy mean gradients of secret sums, at a public clip norm that may adapt."""
+
+    def __init__(
+        self,
+        plan: SamplePlan,
+        numbers: int,
+        moved: Fraction,
+        clip: Fraction,
+        *,
+        noise: NoiseKind,
+        is_adaptive: bool,
+        ahead: bool = True,
+    ) -> None:
+        self._plan = plan
+        self._numbers = numbers
+        self._moved = moved
+        self._noise = noise
+        self._log_clip = math.log2(clip)
+        self.is_adaptive = is_adaptive
+        self.clip = clip
+        self.gradient_multiplier, self.balance_sigma = split_multiplier(plan, is_adaptive)
+        self._drawer = NoiseDrawer(numbers, ahead=ahead and noise == "integer")
+
+    @property
+    def grid(self) -> GridPlan:
+        """The grid at the clip norm of the next step."""
+        return plan_grid(self.clip, self._moved, self._numbers, self.gradient_multiplier)
+
+    def release(self, sums: list[Tensor], balance: Tensor, *, is_last: bool) -> list[Tensor]:
+        """Noisy sums over the declared batch, of the shapes of the sums; adapts the clip norm."""
+        if self._noise == "float":
+            means = self._release_floats(sums)
+        else:
+            means = self._release_integers(sums)
+        if self.is_adaptive:
+            self._adapt(int(balance) + int(rounded_gaussian(self.balance_sigma)))
+        if not is_last and self._noise == "integer":
+            self._drawer.begin(self.grid.sigma)
+        return means
+
+    def _release_integers(self, sums: list[Tensor]) -> list[Tensor]:
+        grid = self.grid
+        noise = torch.from_numpy(self._drawer.draw(grid.sigma))
+        scale = 2.0**grid.exponent / self._plan.batch
+        means = []
+        start = 0
+        for total in sums:
+            steps = total.mul_(2.0**-grid.exponent).round_().to(torch.int64)
+            added = noise[start : start + total.numel()].to(total.device).view_as(total)
+            start += total.numel()
+            means.append(steps.add_(added).to(total.dtype).mul_(scale))
+        return means
+
+    def _release_floats(self, sums: list[Tensor]) -> list[Tensor]:
+        """Continuous noise as floats, by torch's generator with a fresh seed: not defensible, and
+        the certificate says so."""
+        sigma = float(self.gradient_multiplier * self.clip * self._moved)
+        means = []
+        for total in sums:
+            seed = int(SystemSource().words(1, 63)[0])
+            generator = torch.Generator(total.device).manual_seed(seed)
+            added = torch.randn(
+                total.shape, generator=generator, dtype=total.dtype, device=total.device
+            )
+            means.append(total.add_(added, alpha=sigma).div_(self._plan.batch))
+        return means
+
+    def _adapt(self, noisy_balance: int) -> None:
+        """Move the clip norm towards the median of norms, by the noisy balance alone."""
+        share = (noisy_balance / self._plan.batch + 1) / 2
+        moved = self._log_clip - _ADAPT_RATE * (share - _TARGET_SHARE) / math.log(2)
+        self._log_clip = min(max(moved, -_LARGEST_LOG), _LARGEST_LOG)
+        self.clip = Fraction(2.0 ** (round(self._log_clip * _CLIP_STEPS) / _CLIP_STEPS))
+
+    def close(self) -> None:
+        """End the thread that draws ahead."""
+        self._drawer.close()
+
+
+def split_multiplier(plan: SamplePlan, is_adaptive: bool) -> tuple[Fraction, Fraction]:
+    """The noise multiplier of gradients, and the noise on the balance.
+
+    Both numbers together cost what the plan's multiplier z does: 1/z^2 = 1/z_g^2 + 1/s^2.
+    """
+    whole = plan.noise_multiplier
+    if not is_adaptive:
+        return whole, Fraction(0)
+    sigma = max(Fraction(plan.batch, 10), 5 * whole)
+    squared = 1 / (1 / whole**2 - 1 / sigma**2)
+    return Fraction(math.isqrt(math.ceil(squared * 2**80)) + 1, 2**40), sigma

@@ -1,0 +1,114 @@
+"""Rows of the caller's data, gathered into the slots of a step.
+
+Shapes are the same at every step: a slot without a unit, and a place without a row, hold zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset, default_collate
+
+from dither.errors import ParameterError
+from dither.learn.deep.sampling import EMPTY, Integers, group_rows
+from dither.privacy.noise import Words
+
+
+@dataclass(frozen=True, eq=False)
+class SlotRows:
+    """Rows of some slots, side by side: inputs, targets, a weight for each row (0 for none), and
+    whether a slot holds a unit."""
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    is_present: Tensor
+
+    @property
+    def units(self) -> int:
+        return len(self.is_present)
+
+
+class RowStore:
+    """Data as rows of units; `units` of them. One row is one unit, unless owners are given."""
+
+    def __init__(
+        self, data: Any, owners: Any, rows_per_unit: int, source: Words, device: torch.device
+    ) -> None:
+        self._data = _read_data(data, device)
+        self._device = device
+        self._table: Integers | None = None
+        self.rows_per_unit = rows_per_unit
+        self.units = _count_rows(self._data)
+        if self.units == 0:
+            self._data = _make_one_row(self._data)
+        if owners is not None:
+            self._table = group_rows(owners, self.units, rows_per_unit, source)
+            self.units = len(self._table)
+
+    def describe_row(self) -> tuple[Tensor, Tensor]:
+        """Zeros of the shape and type of one row and its target: shapes are public."""
+        inputs, targets = self._take(np.zeros(1, np.int64))
+        return torch.zeros_like(inputs), torch.zeros_like(targets)
+
+    def gather(self, slots: Integers) -> SlotRows:
+        """The rows of the units in some slots."""
+        rows = self._list_rows(slots)
+        is_row = rows != EMPTY
+        inputs, targets = self._take(np.maximum(rows, 0))
+        absent = torch.from_numpy(np.flatnonzero(~is_row)).to(self._device)
+        return SlotRows(
+            inputs.index_fill_(0, absent, 0),
+            targets.index_fill_(0, absent, 0),
+            torch.from_numpy(is_row.astype(np.float32)).to(self._device),
+            torch.from_numpy(slots != EMPTY).to(self._device),
+        )
+
+    def _list_rows(self, slots: Integers) -> Integers:
+        """The rows of every slot, EMPTY where there is none: `rows_per_unit` for each."""
+        if self._table is None:
+            return slots
+        rows = np.where((slots == EMPTY)[:, None], EMPTY, self._table[np.maximum(slots, 0)])
+        return rows.ravel()
+
+    def _take(self, rows: Integers) -> tuple[Tensor, Tensor]:
+        if isinstance(self._data, tuple):
+            places = torch.from_numpy(rows).to(self._device)
+            return self._data[0].index_select(0, places), self._data[1].index_select(0, places)
+        inputs, targets = default_collate([self._data[int(row)] for row in rows])
+        return inputs.to(self._device), targets.to(self._device)
+
+
+def _read_data(data: Any, device: torch.device) -> tuple[Tensor, Tensor] | Dataset[Any]:
+    """A pair of tensors or arrays, or a dataset of pairs with a length."""
+    if isinstance(data, TensorDataset):
+        data = data.tensors
+    if isinstance(data, (tuple, list)):
+        if len(data) != 2 or len(data[0]) != len(data[1]):
+            raise ParameterError("data is a pair (inputs, targets) of equal length, or a Dataset")
+        inputs, targets = (torch.as_tensor(part).to(device) for part in data)
+        return inputs, targets
+    is_dataset = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if not is_dataset or isinstance(data, (Tensor, np.ndarray)):
+        raise ParameterError(
+            "data is a pair (inputs, targets) or a Dataset with a length: a loader's batches have "
+            "an order of their own, and the trainer must draw its sample itself"
+        )
+    checked: Dataset[Any] = data
+    return checked
+
+
+def _count_rows(data: tuple[Tensor, Tensor] | Dataset[Any]) -> int:
+    return len(data[0] if isinstance(data, tuple) else data)
+
+
+def _make_one_row(data: tuple[Tensor, Tensor] | Dataset[Any]) -> tuple[Tensor, Tensor]:
+    """A row of zeros that no slot ever holds, for the shape of data without rows."""
+    if not isinstance(data, tuple):
+        raise ParameterError("a Dataset without rows has no shape: give a pair of tensors")
+    inputs, targets = data
+    return inputs.new_zeros(1, *inputs.shape[1:]), targets.new_zeros(1, *targets.shape[1:])

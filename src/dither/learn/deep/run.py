@@ -1,0 +1,178 @@
+"""One pass over the planned steps with the caller's data: sample, clip, add up, release, move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import torch
+from torch import Tensor, nn
+
+from dither.errors import ParameterError
+from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
+from dither.learn.deep.contributions import relaxed_products
+from dither.learn.deep.float_error import SLACK, bound_sensitivity
+from dither.learn.deep.ghost import clip_ghost
+from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
+from dither.learn.deep.guarantee import RunFacts
+from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.rehearsal import Rehearsed, rehearse
+from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
+from dither.learn.deep.rows import RowStore, SlotRows
+from dither.learn.deep.sampling import draw_sample, fill_slots
+from dither.learn.deep.stage import StepShapes
+from dither.privacy.noise import Words
+
+_LARGEST_MOVED = Fraction(105, 100)
+_MOST_MOVED = 2
+_PHYSICAL_BATCH = 1024
+ONE_FIT = "one fit; settings that were chosen by other fits on these data are not in this figure"
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """How a run is computed, all of it public."""
+
+    clip: Fraction
+    clipping: Clipping
+    noise: NoiseKind
+    has_proved_sums: bool
+    rows_per_unit: int
+    augmentations: int
+    augment: Callable[[Tensor], Tensor] | None
+    physical_batch: int | None
+    precision: torch.dtype | None
+
+
+class TrainingRun:
+    """The steps of one loop. It holds the data, and is dropped with them when the loop ends."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: LossFunction,
+        optimizer: torch.optim.Optimizer,
+        settings: TrainerSettings,
+        plan: SamplePlan,
+        store: RowStore,
+        source: Words,
+    ) -> None:
+        self._optimizer = optimizer
+        self._settings = settings
+        self._plan = plan
+        self._store = store
+        self._source = source
+        self._trained = list_trained(model)
+        self._stage, self._rehearsed = self._choose_blocks(model, loss)
+        if settings.clipping == "ghost" and not isinstance(self._rehearsed.method, BookKeeper):
+            raise ParameterError("ghost clipping needs layers with closed forms: use clipping=flat")
+        self.release = SumRelease(
+            plan,
+            sum(p.numel() for p in self._trained.values()),
+            self.moved,
+            settings.clip,
+            noise=settings.noise,
+            is_adaptive=settings.clipping == "adaptive",
+        )
+
+    @property
+    def moved(self) -> Fraction:
+        """How many clip norms one unit moves a sum, float errors included."""
+        return self._bound(self._stage, self._rehearsed)
+
+    def _bound(self, stage: StepShapes, rehearsed: Rehearsed) -> Fraction:
+        if not self._settings.has_proved_sums:
+            return 1 + SLACK
+        return bound_sensitivity(list(rehearsed.shapes), stage.capacity)
+
+    def describe(self, charged_steps: int) -> RunFacts:
+        """The public facts of this run."""
+        settings = self._settings
+        return RunFacts(
+            plan=self._plan,
+            grid=self.release.grid,
+            clip=settings.clip,
+            moved=self.moved,
+            clipping=settings.clipping,
+            noise=settings.noise,
+            has_proved_sums=settings.has_proved_sums,
+            rows_per_unit=settings.rows_per_unit,
+            augmentations=settings.augmentations,
+            charged_steps=charged_steps,
+            tuning=ONE_FIT,
+        )
+
+    def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
+        """Blocks of sums as large as the bound of float errors allows."""
+        stage = self._make_stage()
+        rehearsed = rehearse(model, loss, stage)
+        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
+            stage = replace(stage, sum_block=-(-stage.sum_block // 2))
+            rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks)
+        if self._bound(stage, rehearsed) > _MOST_MOVED:
+            raise ParameterError(
+                "the float error of so many products in a sum has no useful bound: train the model "
+                "in float64, choose a smaller batch, or sums='float', which the certificate says"
+            )
+        return stage, rehearsed
+
+    def _make_stage(self) -> StepShapes:
+        """As many slots at once as the physical batch holds."""
+        inputs, targets = self._store.describe_row()
+        settings = self._settings
+        capacity = self._plan.capacity
+        runs = -(-capacity // min(capacity, settings.physical_batch or _PHYSICAL_BATCH))
+        slots = -(-capacity // runs)
+        return StepShapes(
+            inputs=inputs,
+            targets=targets,
+            slots=slots,
+            runs=runs,
+            sum_block=slots,
+            rows_per_unit=settings.rows_per_unit,
+            augmentations=settings.augmentations,
+            augment=settings.augment,
+            precision=settings.precision,
+        )
+
+    def train_step(self, *, is_last: bool) -> None:
+        """One step: every slot is computed, whether it holds a unit or not."""
+        sample = draw_sample(self._store.units, self._plan.rate, self._source)
+        slots = self._stage.slots
+        filled = fill_slots(sample, self._plan.capacity, self._stage.capacity, self._source)
+        totals: dict[str, Tensor] = {}
+        balance = torch.zeros((), dtype=torch.int64)
+        for start in range(0, len(filled), slots):
+            clipped = self._clip_block(self._store.gather(filled[start : start + slots]))
+            balance = balance + clipped.balance.cpu()
+            for name, total in clipped.sums.items():
+                totals[name] = totals[name].add_(total) if name in totals else total
+        sums = [
+            totals[name] if name in totals else torch.zeros_like(parameter)
+            for name, parameter in self._trained.items()
+        ]
+        self._move(self.release.release(sums, balance, is_last=is_last))
+
+    def _clip_block(self, rows: SlotRows) -> ClippedSum:
+        """The clipped sum over one block of slots."""
+        method = self._rehearsed.method
+        clip = float(self.release.clip)
+        with self._stage.passes():
+            batch = self._stage.prepare(rows.inputs, rows.targets, rows.weights)
+            if self._settings.clipping == "ghost":
+                assert isinstance(method, BookKeeper)
+                return clip_ghost(method, batch, clip, rows.is_present)
+            contributions = method.find(*batch, rows.units)
+        with torch.no_grad(), relaxed_products(not self._settings.has_proved_sums):
+            if self._settings.clipping == "per_layer":
+                return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
+            return clip_flat(contributions, clip, rows.is_present, self._stage.sum_block)
+
+    def _move(self, means: list[Tensor]) -> None:
+        """Give noisy gradients to the optimiser; what is not trained gets none."""
+        self._optimizer.zero_grad(set_to_none=True)
+        for parameter, mean in zip(self._trained.values(), means, strict=True):
+            parameter.grad = mean.detach()
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)

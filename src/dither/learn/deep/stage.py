@@ -1,0 +1,89 @@
+"""Shapes and precision of a run: the same for every step, whatever a sample holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Batch = tuple[Tensor, Tensor, Tensor]
+"""Inputs, targets and weights of rows, those of one unit side by side."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepShapes:
+    """`slots` slots run at a time, `runs` times a step, and are added up `sum_block` at a time.
+    Each has `rows_per_unit` rows that are augmented so many times. `inputs` and `targets` are zeros
+    like one row."""
+
+    inputs: Tensor
+    targets: Tensor
+    slots: int
+    runs: int
+    sum_block: int
+    rows_per_unit: int
+    augmentations: int
+    augment: Callable[[Tensor], Tensor] | None
+    precision: torch.dtype | None
+
+    @property
+    def capacity(self) -> int:
+        """All slots of a step."""
+        return self.slots * self.runs
+
+    @property
+    def sum_blocks(self) -> int:
+        """How many blocks are added up in a step."""
+        return self.runs * -(-self.slots // self.sum_block)
+
+    @property
+    def rows_per_slot(self) -> int:
+        """Rows of one slot, with augmented copies."""
+        return self.rows_per_unit * self.augmentations
+
+    def prepare(self, inputs: Tensor, targets: Tensor, weights: Tensor) -> Batch:
+        """Rows with their augmented copies beside them. A copy weighs 1 / augmentations, so that a
+        row's gradients are averaged before anything is clipped."""
+        if self.augment is None:
+            return inputs, targets, weights
+        copies = self.augmentations
+        changed = self.augment(inputs.repeat_interleave(copies, 0))
+        return (
+            changed,
+            targets.repeat_interleave(copies, 0),
+            weights.repeat_interleave(copies, 0) / copies,
+        )
+
+    @contextmanager
+    def passes(self) -> Iterator[None]:
+        """The precision of forward and backward passes; no kernel is chosen by timing rows."""
+        device = self.inputs.device.type
+        with ExitStack() as contexts:
+            if device == "cuda":
+                fixed = torch.backends.cudnn.flags(
+                    enabled=True, benchmark=False, deterministic=True, allow_tf32=True
+                )
+                contexts.enter_context(fixed)
+            if self.precision is not None:
+                contexts.enter_context(torch.autocast(device, dtype=self.precision))
+            yield
+
+    def generate(self, seed: int) -> Batch:
+        """Invented rows, targets and weights, from a fixed seed."""
+        rows = self.slots * self.rows_per_unit
+        generator = torch.Generator(self.inputs.device).manual_seed(seed)
+        inputs = _invent(self.inputs, rows, generator)
+        targets = _invent(self.targets, rows, generator)
+        return inputs, targets, torch.ones(rows, device=self.inputs.device)
+
+
+def _invent(row: Tensor, rows: int, generator: torch.Generator) -> Tensor:
+    """Normal numbers, or the integers 0 and 1, which are classes and tokens of every model."""
+    shape = (rows, *row.shape[1:])
+    if row.dtype.is_floating_point:
+        return torch.randn(shape, generator=generator, dtype=row.dtype, device=row.device)
+    draws = torch.randint(0, 2, shape, generator=generator, device=row.device)
+    return draws.to(row.dtype)

@@ -1,0 +1,89 @@
+"""Checkpoints: what is in them, and what runs from them cost (rule P5 of the review)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from dither.errors import ParameterError
+from tests.learn.deep.models import VECTOR, make_rows
+from tests.learn.deep.runs import Recorder, make_trainer
+
+pytestmark = pytest.mark.all
+DATA = make_rows(VECTOR, 40)
+
+
+def make_model() -> nn.Module:
+    return nn.Linear(6, 3)
+
+
+def train_some(steps: int):
+    trainer = make_trainer(make_model())
+    tokens = trainer.batches(DATA)
+    for _ in range(steps):
+        trainer.step(next(tokens))
+    return trainer, tokens
+
+
+def test_a_resumed_run_pays_its_remaining_steps_as_new_ones(tmp_path) -> None:
+    trainer, tokens = train_some(3)
+    trainer.write_checkpoint(tmp_path / "run.pt")
+    tokens.close()
+    costs = []
+    for count in (1, 2):
+        resumed = make_trainer(make_model()).resume(tmp_path / "run.pt")
+        assert resumed.steps_done == 3
+        resumed.fit(DATA)
+        assert resumed.steps_done == 8
+        assert resumed.guarantee.releases == 8 + 5 * count
+        costs.append(resumed.guarantee.epsilon)
+    assert 2 < costs[0] < costs[1]
+
+
+def test_a_run_that_ended_with_its_checkpoint_is_paid_once(tmp_path) -> None:
+    trainer, tokens = train_some(3)
+    trainer.write_checkpoint(tmp_path / "run.pt", ends_run=True)
+    with pytest.raises(ParameterError, match="ended"):
+        trainer.step(next(tokens))
+    tokens.close()
+    with pytest.raises(ParameterError, match="ended"):
+        trainer.fit(DATA)
+    first = make_trainer(make_model()).resume(tmp_path / "run.pt").fit(DATA)
+    assert first.guarantee.releases == 8 and first.guarantee.epsilon <= 2
+    second = make_trainer(make_model()).resume(tmp_path / "run.pt").fit(DATA)
+    assert second.guarantee.releases == 13 and second.guarantee.epsilon > 2
+
+
+def test_two_runs_from_one_checkpoint_share_no_noise(tmp_path, monkeypatch) -> None:
+    trainer, tokens = train_some(1)
+    trainer.write_checkpoint(tmp_path / "run.pt")
+    tokens.close()
+    recorder = Recorder(monkeypatch)
+    empty = (DATA[0][:0], DATA[1][:0])
+    for _ in range(2):
+        make_trainer(make_model()).resume(tmp_path / "run.pt").fit(empty)
+    first, second = recorder.means[:7], recorder.means[7:]
+    for ours, theirs in zip(first, second, strict=True):
+        assert not any(torch.any(a == b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_a_checkpoint_holds_weights_optimiser_and_the_plan_alone(tmp_path) -> None:
+    trainer, tokens = train_some(2)
+    trainer.write_checkpoint(tmp_path / "run.pt")
+    tokens.close()
+    document = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert set(document) == {
+        "dither_checkpoint",
+        "plan",
+        "steps_done",
+        "extra_steps",
+        "ends_run",
+        "model",
+        "optimizer",
+    }
+    other = make_trainer(make_model(), epochs=3)
+    with pytest.raises(ParameterError, match="another plan"):
+        other.resume(tmp_path / "run.pt")
+    with pytest.raises(ParameterError, match="new trainer"):
+        trainer.resume(tmp_path / "run.pt")
