@@ -190,8 +190,8 @@ class EmbeddedCurator:
         """What was promised for the releases that an answer was computed from, signed."""
         release = sources[0]
         signed = self.certify(release, recipe, steps, commitment)
-        pot = self.reports.path(release.priced.request.pot)[0]
-        body = write_derived_body(signed["body"], sources, pot, recipe.plan_hash)
+        total = self.reports.path(release.priced.request.pot)[-1]
+        body = write_derived_body(signed["body"], sources, total, recipe.plan_hash)
         return sign(body, ensure_signing_key(self._state))
 
     def sign_release(

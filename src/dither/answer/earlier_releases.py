@@ -47,9 +47,11 @@ def list_earlier_releases(
 
 
 def _is_of_version(record: Record, kernel: Kernel) -> bool:
+    """Whether a release is of the version that is registered now, and not answered again since."""
     public = record.public
     return (
-        public.get("version") == kernel.version.number
+        record.superseded_by is None
+        and public.get("version") == kernel.version.number
         and public.get("catalog_hash") == kernel.version.catalog_hash
         and "request" in public
     )

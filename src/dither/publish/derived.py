@@ -6,9 +6,11 @@ The certificate names them and states the guarantee of their composition, never 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from dither.canonical import digest
+from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.kernel.release import Release
 from dither.privacy.ledger import Pot
 from dither.privacy.ledger.pots import charge_of
@@ -24,15 +26,21 @@ FROM_EARLIER = "answered from earlier releases"
 
 
 def write_derived_body(
-    body: dict[str, Any], sources: tuple[Release, ...], pot: Pot, plan_hash: str
+    body: dict[str, Any], sources: tuple[Release, ...], total: Pot, plan_hash: str
 ) -> dict[str, Any]:
     """The body of a certificate of the first source, changed into that of what all sources tell.
 
-    `pot` is the one that paid for the first source; its rule composes the losses.
+    `total` paid for every source. What it took for them is added up: their prices may have followed
+    from earlier answers, so the conversion of their joint loss does not hold for them.
     """
     names = [source.release_id for source in sources]
     loss = compose(*(source.priced.loss for source in sources))
-    epsilon, delta, native = state_charge(pot, charge_of(pot, loss))
+    charges = [charge_of(total, source.priced.loss) for source in sources]
+    taken = charge_from_amounts(
+        sum((charge.amount for charge in charges), Fraction(0)),
+        sum((charge.delta for charge in charges), Fraction(0)),
+    )
+    epsilon, delta, native = state_charge(total, taken)
     version = sources[0].version
     stated = (
         f"no new loss; covered by releases {', '.join(names)}, whose losses compose to epsilon "

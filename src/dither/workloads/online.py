@@ -29,6 +29,7 @@ from dither.workloads.lines import Floats
 TOTAL_SHARE = Fraction(1, 10)
 """Of the price, for the number of rows, with which the model starts."""
 MOST_UPDATES = 1000
+MOST_ROWS = 10**15
 _SWEEPS = 20
 _LEAST_SHARE = 1e-6
 
@@ -169,7 +170,7 @@ class OnlineCounts:
 def find_within(lease: OpenOnlineLease) -> int:
     """A threshold that an estimate without error passes with about 99 of 100 comparisons."""
     epoch = lease.epoch
-    return ceil(float(epoch.threshold_scale + epoch.query_scale) * log(100))
+    return min(MOST_ROWS, ceil(float(epoch.threshold_scale + epoch.query_scale) * log(100)))
 
 
 def read_updates(updates: int) -> int:
@@ -181,8 +182,8 @@ def read_updates(updates: int) -> int:
 
 def read_within(within: int | None) -> int | None:
     """By how many rows an estimate may be off and still pass."""
-    if within is not None and (type(within) is not int or within < 1):
-        raise ParameterError("within is a positive number of rows, or None")
+    if within is not None and (type(within) is not int or not 1 <= within <= MOST_ROWS):
+        raise ParameterError(f"within is a number of rows from 1 to {MOST_ROWS:,}, or None")
     return within
 
 

@@ -69,3 +69,13 @@ def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[st
                 f"{where}: an id of type {source_type} is a rounded number, so two people may "
                 "share one: cast the column to BIGINT, decimal(38, 0) or text at the source"
             )
+        if isinstance(column, Id) and _has_decimals(source_type):
+            raise SourceError(
+                f"{where}: an id of type {source_type} is written with its decimals, so a person "
+                "may be two where another table has whole numbers: cast the column to BIGINT, "
+                "decimal(38, 0) or text at the source"
+            )
+
+
+def _has_decimals(source_type: str) -> bool:
+    return source_type.startswith("DECIMAL") and not source_type.endswith(",0)")

@@ -1,7 +1,7 @@
 """Sessions of Spark, with the settings on which the meaning of SQL depends.
 
-Which cluster runs them is said where Spark's users say it: SPARK_REMOTE for Spark Connect, else
-`spark.master` in spark-defaults.conf, else DITHER_SPARK_MASTER, else this machine with two threads.
+Which cluster runs them is said by SPARK_REMOTE (Spark Connect), else by DITHER_SPARK_MASTER; else
+it is this machine with two threads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     "spark.sql.caseSensitive": "true",
+    # no type of a column may follow from the values of some rows
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # a file that cannot be read ends the statement: what it counts without it is another number
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
@@ -58,8 +63,13 @@ def open_session() -> SparkSession:
             f"Spark cannot be started or reached ({type(error).__name__}): check JAVA_HOME (Java "
             "17), SPARK_REMOTE or DITHER_SPARK_MASTER"
         ) from None
-    if session.conf.get("spark.sql.ansi.enabled") != "true":
-        raise ClusterError("this Spark keeps ANSI mode off: sums could wrap, so it is not used")
+    kept = {setting: session.conf.get(setting) for setting in _SETTINGS}
+    if kept != _SETTINGS:
+        changed = ", ".join(sorted(name for name in kept if kept[name] != _SETTINGS[name]))
+        raise ClusterError(
+            "this Spark keeps other settings than sums and types need, so it is not used: "
+            + changed
+        )
     return session
 
 
@@ -72,4 +82,8 @@ def _start(kind: Any) -> Any:
         local = _LOOPBACK if master.startswith("local") else {}
         for setting, value in {**_QUIET, **local}.items():
             builder = builder.config(setting, value)
-    return builder.getOrCreate()
+    application = builder.getOrCreate()
+    if not os.environ.get("SPARK_REMOTE"):
+        # what Spark writes about a failure may quote rows, and whoever asks may read it
+        application.sparkContext.setLogLevel("OFF")
+    return application

@@ -7,6 +7,7 @@ one of which two values could be written as one text, or one value as two, is re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -21,12 +22,13 @@ from dither.data.quoting import table as quote_table
 from dither.data.register.source_types import SourceError
 
 _ROWS = 1 << 16
-_EXACT = (
-    *("smallint", "integer", "bigint", "text", "character varying", "boolean", "date", "uuid"),
-    *("timestamp without time zone", "timestamp with time zone", "time without time zone"),
-)
+_IDS = ("smallint", "integer", "bigint", "text", "character varying", "character", "uuid")
+"""Types of which equal values are one text, also of two of them: joined in the database, joined
+here. Numeric without decimals is another."""
+_EXACT = (*_IDS, "boolean", "date")
+_TIMES = re.compile(r"timestamp(\(\d\))? with(out)? time zone|time(\(\d\))? without time zone")
+_WHOLE = re.compile(r"numeric\(\d+(,0)?\)")
 _NUMBERS = ("real", "double precision", "numeric")
-_PADDED = "character"
 
 
 class PostgresSource:
@@ -45,7 +47,10 @@ class PostgresSource:
     def list_types(self, source_name: str) -> list[tuple[str, str]]:
         """List names and types of the columns of a table or view; numeric with its scale."""
         rows = self._fetch(
-            "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a "
+            "SELECT a.attname, format_type(a.atttypid, a.atttypmod) || CASE WHEN "
+            "coalesce(c.collisdeterministic, true) THEN '' ELSE ' with a collation in which "
+            "different texts are equal' END "
+            "FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation "
             "WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped "
             "ORDER BY a.attnum",
             (quote_table(source_name),),
@@ -122,21 +127,18 @@ def _make_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatc
 
 def _find_problem(kind: str, *, is_id: bool) -> str | None:
     """Say why a column of a type cannot be read exactly; None if it can."""
-    word = kind.split("(")[0].strip()
-    if word in _EXACT or (kind.startswith(("timestamp", "time(")) and "[" not in kind):
+    word = re.sub(r"\(\d+\)$", "", kind)
+    if word in _IDS or _WHOLE.fullmatch(kind):
         return None
-    if word == "numeric" and "(" in kind and "[" not in kind:
-        return None
-    if word in _NUMBERS and "[" not in kind:
-        if not is_id:
-            return None
+    is_number = kind in _NUMBERS or re.fullmatch(r"numeric\(\d+,-?\d+\)", kind)
+    if is_id and (is_number or word in _EXACT or _TIMES.fullmatch(kind)):
         return (
             f"an id of type {kind} may be written in two ways, or two people share one: cast it to "
             "BIGINT, numeric(38, 0) or text in a view"
         )
-    if word == _PADDED and "[" not in kind:
+    if is_number or word in _EXACT or _TIMES.fullmatch(kind):
         return None
     return (
-        f"the source has type {kind}, which is not read: cast the column to text, a number, a "
-        "date or a timestamp in a view"
+        f'the source has type {kind}, which is not read: cast the column to text (COLLATE "C"), '
+        "a number, a date or a timestamp in a view"
     )

@@ -13,14 +13,16 @@ from typing import Any
 
 import duckdb
 
-from dither.catalog import Column, Decimal, Table
+from dither.catalog import Column, Decimal, Id, Table
 from dither.data.engines.spark.session import ClusterError, open_session
 from dither.data.quoting import FILE_ENDINGS, name, text
 from dither.data.register.source_types import SourceError
 
 CATALOG = "catalog"
 """The location that means tables of Spark's catalog and not files."""
-_EXACT = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
+_IDS = ("string", "tinyint", "smallint", "int", "bigint")
+"""Types of which equal values are one text, also of two of them; and decimals of whole numbers."""
+_EXACT = (*_IDS, "boolean", "date")
 _TIMES = ("timestamp", "timestamp_ntz")
 _NUMBERS = ("float", "double")
 
@@ -95,7 +97,7 @@ class SparkSource:
         names = self.check_table(table)
         rows = self._read(table.source_name)
         texts = [
-            rows[source_column].cast("string").alias(column.name)
+            _read_text(rows[source_column]).alias(column.name)
             for source_column, column in zip(names, table.columns, strict=True)
         ]
         return rows.select(*texts).replace("", None)
@@ -118,9 +120,23 @@ class SparkSource:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
+def _read_text(value: Any) -> Any:
+    """A value as text; bytes that are no text become null, as they do in other engines."""
+    from pyspark.sql import functions
+
+    written = value.cast("string")
+    return functions.when(functions.is_valid_utf8(written), written)
+
+
 def _find_problem(kind: str, column: Column) -> str | None:
     """Say why a column of a type cannot be read exactly; None if it can."""
     is_number = kind.startswith("decimal") or kind in _NUMBERS
+    is_whole = kind in _IDS or (kind.startswith("decimal") and kind.endswith(",0)"))
+    if isinstance(column, Id) and not is_whole:
+        return (
+            f"an id of type {kind} may be written in two ways: cast it to text or to a whole "
+            "number in a view"
+        )
     if kind in _EXACT or kind in _TIMES or (is_number and isinstance(column, Decimal)):
         return None
     if kind.startswith("decimal") and kind.endswith(",0)"):
