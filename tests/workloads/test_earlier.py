@@ -179,6 +179,34 @@ def test_a_certificate_names_sources_and_their_composed_loss(survey: Survey) -> 
     assert len(body["mechanisms"]) == 2 and body["price"]["asked"] == "nothing new"
 
 
+def test_a_certificate_states_no_less_than_the_budget_paid(survey: Survey) -> None:
+    """Prices that may follow from answers add up: one conversion of all four rho together, which
+    holds for prices fixed in advance, would state about 2.6 where the budget paid about 4.3."""
+    con = survey.connect("approx")
+    terms: dict[str, Any] = {"table": "survey"}
+    before = survey.read_spent()
+    for rho in ("0.1", "0.11", "0.12", "0.13"):
+        con.workload(identity("sex"), rho=rho, **terms).answer(fresh=True)
+    paid = survey.read_spent() - before
+    derived = con.workload(total(), rho="0.0001", **terms).answer()
+    assert len(derived.info["sources"]) == 4
+    assert Fraction(derived.certificate()["body"]["guarantee"]["epsilon"]) >= paid
+
+
+def test_what_was_answered_again_is_no_source(survey: Survey) -> None:
+    rules: dict[str, Any] = {"rule": "zcdp", "rho": 100, "delta_conversion": "1e-6"}
+    terms = rules | {"ceiling": 200, "reissue": 50, "purpose": PURPOSE}
+    catalog = steward.registered_catalog(survey.state)
+    steward.open_pot(survey.state, catalog, "total", **terms)
+    con = dither.connect(survey.file)
+    wrong = ask(con, identity("sex"), 1).answer()
+    request = wrong._release.priced.request
+    name = wrong.info["release_id"]
+    steward.reissue(survey.state, request, name, "the limits were wrong, a public fact")
+    earlier = ask(con, total(), 0.001).earlier
+    assert earlier is not None and name not in earlier.release_ids
+
+
 def test_intervals_of_mixed_noise_hold(survey: Survey) -> None:
     """Laplace noise of an epsilon price beside integer Gaussian noise: wider than either alone."""
     con = survey.connect("approx")

@@ -106,6 +106,7 @@ def test_only_single_sums_of_the_leased_cells_are_compared(survey: Survey) -> No
         {"updates": 0},
         {"updates": 10**6},
         {"within": 0},
+        {"within": 2**61},
         {"within": "much"},
         {"epsilon": 0},
         {"by": []},

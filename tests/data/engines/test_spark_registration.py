@@ -16,6 +16,7 @@ from dither.catalog import Source
 from dither.data.register.owners import RegistrationError
 from dither.data.register.registration import write_copy_and_facts
 from dither.data.register.spark.copy import list_problems
+from dither.data.register.spark.source import SparkSource
 from tests.data.engines.test_plans_everywhere import raw_rows
 from tests.data.engines.test_postgres_source import odd_rows
 from tests.datasets import clinic, hospital
@@ -69,6 +70,41 @@ def test_every_odd_text_in_every_column(tmp_path):
     expected, registered = register_both(tmp_path, clinic.catalog(), {"visits": odd_rows()})
     assert registered == expected
     assert len(expected["visits"]) > 10
+
+
+def test_the_value_of_a_folder_is_text_whatever_other_folders_are_called(tmp_path):
+    """Spark would read ward=01 and ward=02 as the numbers 1 and 2, until a person in ward=X comes:
+    that one would change the rows of all others."""
+    catalog = clinic.catalog()
+    (table,) = catalog.tables
+    moved = replace(
+        catalog, source=Source("spark", "."), tables=(replace(table, source_name="visits"),)
+    )
+    names = [column for column in table.column_names if column != "ward"]
+    schema = pa.schema([(column, pa.string()) for column in names])
+    for index, ward in enumerate(["01", "02"]):
+        row = clinic.row(str(index), str(index))
+        place = tmp_path / "source" / "visits" / f"ward={ward}"
+        place.mkdir(parents=True)
+        columns = {column: [row[column]] for column in names}
+        pq.write_table(pa.table(columns, schema=schema), place / "rows.parquet")
+    source = SparkSource(".", tmp_path / "source", tmp_path)
+    wards = {row["ward"] for row in source._read_texts(moved.tables[0]).collect()}
+    assert wards == {"01", "02"}
+
+
+def test_bytes_that_are_no_text_become_null(tmp_path):
+    raws = [clinic.row("1", "1"), clinic.row("2", "2")]
+    write_sources(tmp_path / "source", clinic.catalog(), {"visits": raws})
+    file = tmp_path / "source" / "visits.parquet"
+    texts = pq.read_table(file)
+    bad = pa.array([b"\xff\xfe", b"2"], pa.binary()).view(pa.string())
+    position = texts.schema.get_field_index("patient")
+    pq.write_table(texts.set_column(position, "patient", bad), file)
+    table = replace(clinic.catalog().tables[0], source_name="visits.parquet")
+    source = SparkSource(".", tmp_path / "source", tmp_path)
+    patients = [row["patient"] for row in source._read_texts(table).collect()]
+    assert sorted(map(str, patients)) == ["2", "None"]
 
 
 @pytest.mark.parametrize("unit", ["person", "window", "row"])
