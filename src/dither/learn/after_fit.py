@@ -16,6 +16,7 @@ import numpy as np
 
 from dither.canonical import Number
 from dither.errors import ParameterError
+from dither.learn.base import PrivateEstimator
 from dither.learn.encode import find_codes
 from dither.learn.guarantees import (
     ModelGuarantee,
@@ -92,14 +93,31 @@ def measure_classifier(
     adjacency = Adjacency("add_remove", "row")
     bound = bound_vectors(_STEPS**2, len(names) * BINS * 2, adjacency)
     noise = IntegerRoundedGaussian.for_rho(rho, bound, adjacency)
-    counts = noise.release(_count(model, X, y, groups, names) * _STEPS) / _STEPS
+    if not isinstance(model, PrivateEstimator):
+        raise ParameterError(
+            "rows are paid for as if a row's chance followed from that row alone, which is known "
+            "of models of dither.learn: give one of them, or public test rows"
+        )
+    measured = _count(model, X, y, groups, names, one_by_one=True)
+    counts = noise.release(measured * _STEPS) / _STEPS
     guarantee = make_library_guarantee(compose(noise.loss()), 1, chosen, {"n": people})
     return ClassifierMeasures(_describe(names, counts, float(noise.sigma) / _STEPS), guarantee)
 
 
-def _count(model: Any, X: Any, y: Any, groups: Any, names: tuple[Any, ...]) -> Array:
-    """Rows by group, bin of the predicted chance and label; a row outside of those is left out."""
-    chances = model.predict_proba(X)[:, 1]
+def _count(
+    model: Any, X: Any, y: Any, groups: Any, names: tuple[Any, ...], *, one_by_one: bool = False
+) -> Array:
+    """Rows by group, bin of the predicted chance and label; a row outside of those is left out.
+
+    `one_by_one` predicts every row by itself: in a product of all of them the last bits of a row
+    may follow from how many others there are, and move it over the edge of a bin.
+    """
+    if one_by_one:
+        rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
+        chances = np.array([model.predict_proba(rows[i : i + 1])[0, 1] for i in range(len(X))])
+    else:
+        chances = model.predict_proba(X)[:, 1]
+    chances = np.nan_to_num(chances, nan=0.0)
     bins = np.clip(np.floor(chances * BINS), 0, BINS - 1).astype(np.int64)
     labels = encode_classes(model.classes_, y)
     codes = np.zeros(len(bins), np.int64) if groups is None else find_codes(names, groups)

@@ -36,6 +36,7 @@ SLACK = 1e-3
 MOST_EPSILON = 100
 """Above it the accountant takes minutes: of the loss nothing but (epsilon, delta) is known."""
 _MOST_STEPS = 200
+_MOST_POLISHING = 100_000
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,27 @@ def minimise(features: Array, signs: Array, penalty: float, tilt: Array, loss: s
             length /= 2
         theta = moved
         value = reached
+    return _polish(features, signs, penalty, tilt, loss, theta)
+
+
+def _polish(
+    features: Array, signs: Array, penalty: float, tilt: Array, loss: str, theta: Array
+) -> Array:
+    """Steps along the gradient with Nesterov's momentum, where Newton steps went round a kink.
+
+    The objective is `penalty`-strongly convex and smooth, so that they converge from anywhere.
+    """
+    smoothness = float((features**2).sum()) + penalty
+    momentum = (sqrt(smoothness) - sqrt(penalty)) / (sqrt(smoothness) + sqrt(penalty))
+    ahead = theta
+    for _ in range(_MOST_POLISHING):
+        gradient, _ = _differentiate(features, signs, penalty, tilt, loss, theta)
+        if np.linalg.norm(gradient) < SLACK / 4:
+            break
+        slope, _ = _differentiate(features, signs, penalty, tilt, loss, ahead)
+        moved = ahead - slope / smoothness
+        ahead = moved + momentum * (moved - theta)
+        theta = moved
     return theta
 
 

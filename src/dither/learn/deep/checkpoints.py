@@ -17,6 +17,7 @@ import torch
 
 from dither.errors import ParameterError
 from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.run import TrainerSettings
 
 _FORMAT = 1
 
@@ -34,7 +35,7 @@ def write_checkpoint(
     path: Path,
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    plan: SamplePlan,
+    terms: dict[str, str],
     progress: Resumed,
     *,
     ends_run: bool,
@@ -42,7 +43,7 @@ def write_checkpoint(
     """Write a checkpoint, for whoever may read the model: nothing of the data is in it."""
     document = {
         "dither_checkpoint": _FORMAT,
-        "plan": _write_plan(plan),
+        "plan": terms,
         "steps_done": progress.steps_done,
         "extra_steps": progress.extra_steps,
         "ends_run": ends_run,
@@ -52,27 +53,40 @@ def write_checkpoint(
     torch.save(document, path)
 
 
-def _write_plan(plan: SamplePlan) -> dict[str, str]:
-    return {name: str(value) for name, value in vars(plan).items()}
+def write_terms(plan: SamplePlan, settings: TrainerSettings) -> dict[str, str]:
+    """The plan and how its steps are computed: all steps of a certificate have the same ones."""
+    known = vars(plan) | {
+        name: getattr(settings, name)
+        for name in (
+            *("clip", "clipping", "noise", "has_proved_sums", "rows_per_unit", "augmentations"),
+            "precision",
+        )
+    }
+    return {name: str(value) for name, value in known.items()}
 
 
 def read_checkpoint(
-    path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, plan: SamplePlan
+    path: Path,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    terms: dict[str, str],
+    steps: int,
 ) -> Resumed:
     """Load weights and optimiser; count this run, and say what is charged for it."""
     document: dict[str, Any] = torch.load(path, weights_only=True)
     if not isinstance(document, dict) or document.get("dither_checkpoint") != _FORMAT:
         raise ParameterError(f"this is no checkpoint of format {_FORMAT}")
-    if document["plan"] != _write_plan(plan):
+    if document["plan"] != terms:
         raise ParameterError(
             "the checkpoint belongs to another plan: give the trainer the same n, batch, epochs, "
-            "epsilon, delta and unit as the run that wrote it"
+            "epsilon, delta, unit, clip norm, kinds of clipping, noise and sums, rows per unit and "
+            "precision as the run that wrote it"
         )
     done = document["steps_done"]
     earlier = _count_run(path) - (1 if document["ends_run"] else 0)
     model.load_state_dict(document["model"])
     optimizer.load_state_dict(document["optimizer"])
-    return Resumed(done, document["extra_steps"] + earlier * (plan.steps - done))
+    return Resumed(done, document["extra_steps"] + earlier * (steps - done))
 
 
 def _count_run(path: Path) -> int:

@@ -116,7 +116,8 @@ class Formed:
         scale = weights.to(flat.dtype)
 
         def add_block(units: slice) -> Tensor:
-            return torch.mv(flat[units].t(), scale[units])
+            with exact_products():
+                return torch.mv(flat[units].t(), scale[units])
 
         return add_blocks(add_block, len(flat), block).reshape(self.values.shape[1:])
 

@@ -130,5 +130,10 @@ def compose_runs(runs: list[RunFacts], delta: Fraction) -> ModelGuarantee:
         releases=sum(facts.charged_steps for facts in runs),
         loss=loss.to_json(),
         tuning=f"{len(runs)} fits on the same data, all of them in this figure",
-        public={"noise multipliers": [float(run.plan.noise_multiplier) for run in runs]},
+        public={
+            "noise multipliers": [float(run.plan.noise_multiplier) for run in runs],
+            "noise": FLOAT_NOISE if any(run.noise == "float" for run in runs) else INTEGER_NOISE,
+            "sums": PROVED_SUM if all(run.has_proved_sums for run in runs) else FLOAT_SUM,
+            "assumed": ASSUMED,
+        },
     )

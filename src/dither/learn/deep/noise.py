@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,11 +33,13 @@ class NoiseDrawer:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="noise") if ahead else None
         self._next: tuple[int, int, Future[Integers]] | None = None
         self._source: Words = SystemSource()
+        self._taking = Lock()
 
     def draw(self, sigma: int) -> Integers:
         """Noise for one step."""
-        waiting = self._next
-        self._next = None
+        with self._taking:
+            waiting = self._next
+            self._next = None
         if waiting is not None and waiting[0] == sigma and waiting[1] == os.getpid():
             return waiting[2].result()
         self._forget(waiting)

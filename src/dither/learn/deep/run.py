@@ -63,7 +63,9 @@ class TrainingRun:
         self._plan = plan
         self._store = store
         self._source = source
+        self._model = model
         self._trained = list_trained(model)
+        self._rehearsed_modes = _describe_modes(model)
         self._stage, self._rehearsed = self._choose_blocks(model, loss)
         if settings.clipping == "ghost" and not isinstance(self._rehearsed.method, BookKeeper):
             raise ParameterError("ghost clipping needs layers with closed forms: use clipping=flat")
@@ -138,6 +140,11 @@ class TrainingRun:
 
     def train_step(self, *, is_last: bool) -> None:
         """One step: every slot is computed, whether it holds a unit or not."""
+        if _describe_modes(self._model) != self._rehearsed_modes:
+            raise ParameterError(
+                "the model changed since its rehearsal (train or eval, trained parameters, hooks): "
+                "set it up before batches() or fit, and leave it so"
+            )
         sample = draw_sample(self._store.units, self._plan.rate, self._source)
         slots = self._stage.slots
         filled = fill_slots(sample, self._plan.capacity, self._stage.capacity, self._source)
@@ -176,3 +183,18 @@ class TrainingRun:
             parameter.grad = mean.detach()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
+
+
+def _describe_modes(model: nn.Module) -> list[tuple[object, ...]]:
+    """What of a model decides how it computes, beside its weights: by module."""
+    return [
+        (
+            name,
+            type(module),
+            module.training,
+            tuple(parameter.requires_grad for parameter in module.parameters(recurse=False)),
+            len(module._forward_hooks) + len(module._forward_pre_hooks),
+            len(module._backward_hooks) + len(module._backward_pre_hooks),
+        )
+        for name, module in model.named_modules()
+    ]

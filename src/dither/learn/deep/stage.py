@@ -50,9 +50,13 @@ class StepShapes:
         if self.augment is None:
             return inputs, targets, weights
         copies = self.augmentations
-        changed = self.augment(inputs.repeat_interleave(copies, 0))
+        # unit by unit, so that no function can mix the rows of two of them
+        changed = [
+            self.augment(rows.repeat_interleave(copies, 0))
+            for rows in inputs.split(self.rows_per_unit)
+        ]
         return (
-            changed,
+            torch.cat(changed),
             targets.repeat_interleave(copies, 0),
             weights.repeat_interleave(copies, 0) / copies,
         )

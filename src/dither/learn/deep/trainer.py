@@ -7,6 +7,7 @@ Proof: docs/proofs/deep-learning.md.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,12 @@ from torch import Tensor, nn
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import whole_number
-from dither.learn.deep.checkpoints import Resumed, read_checkpoint, write_checkpoint
+from dither.learn.deep.checkpoints import (
+    Resumed,
+    read_checkpoint,
+    write_checkpoint,
+    write_terms,
+)
 from dither.learn.deep.gradients import list_trained
 from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, write_deep_card
 from dither.learn.deep.losses import read_loss
@@ -100,6 +106,7 @@ class PrivateTrainer:
         self._extra_steps = 0
         self._has_ended = False
         self._source = SystemSource()
+        self._process = os.getpid()
         self._run: TrainingRun | None = None
         self._waiting: StepToken | None = None
         self._facts: RunFacts | None = None
@@ -130,6 +137,7 @@ class PrivateTrainer:
 
     def step(self, token: StepToken) -> None:
         """One step of training. It returns nothing: a loss on private rows is private."""
+        self._check_process()
         if not isinstance(token, StepToken) or self._run is None or token is not self._waiting:
             raise ParameterError(
                 "step takes the token that this trainer's batches() gave last, once: a batch of "
@@ -166,24 +174,28 @@ class PrivateTrainer:
     def write_checkpoint(self, path: str | Path, *, ends_run: bool = False) -> None:
         """Write weights, optimiser and the spent plan. With `ends_run` this trainer makes no
         further step, and a run that resumes is charged for what is left only once."""
+        self._check_process()
+        if self._has_ended:
+            raise ParameterError("this run ended with its checkpoint: there is no second one")
         progress = Resumed(self.steps_done, self._extra_steps)
         if ends_run:
             self._has_ended = True
-        write_checkpoint(
-            Path(path), self.model, self.optimizer, self.plan, progress, ends_run=ends_run
-        )
+        terms = write_terms(self.plan, self._settings)
+        write_checkpoint(Path(path), self.model, self.optimizer, terms, progress, ends_run=ends_run)
 
     def resume(self, path: str | Path) -> PrivateTrainer:
         """Go on from a checkpoint, with fresh keys: remaining steps are paid as new ones."""
         if self.steps_done or self._run is not None:
             raise ParameterError("resume a new trainer: this one has made steps of its own")
-        resumed = read_checkpoint(Path(path), self.model, self.optimizer, self.plan)
+        terms = write_terms(self.plan, self._settings)
+        resumed = read_checkpoint(Path(path), self.model, self.optimizer, terms, self.plan.steps)
         self.steps_done = resumed.steps_done
         self._extra_steps = resumed.extra_steps
         return self
 
     def _begin(self, data: Any, owners: Any) -> TrainingRun:
         """Check and rehearse; nothing is read but shapes and the number of units."""
+        self._check_process()
         if self._run is not None:
             raise ParameterError("this trainer is training: finish that loop first")
         if self._has_ended:
@@ -208,6 +220,11 @@ class PrivateTrainer:
         )
         self._facts = self._run.describe(self.plan.steps + self._extra_steps)
         return self._run
+
+    def _check_process(self) -> None:
+        """Refuse to train in a forked copy: two runs would be charged as one."""
+        if os.getpid() != self._process:
+            raise ParameterError("this trainer belongs to the process that made it: make another")
 
     def _never(self, *_: Any) -> NoReturn:
         raise TypeError("a trainer cannot be copied or pickled: write a checkpoint instead")

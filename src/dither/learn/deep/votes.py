@@ -14,9 +14,10 @@ docs/proofs/deep-learning.md#votes.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,8 @@ def plan_votes(
     labels = whole_number(classes, "classes")
     if labels < 2:
         raise ParameterError("classes must be at least 2")
+    if threshold is not None and not (math.isfinite(threshold) and abs(threshold) < 2**31):
+        raise ParameterError("threshold is a number of votes, such as 200")
     if noise == "laplace":
         if threshold is not None:
             raise ParameterError("confident answers have Gaussian noise: use noise='gaussian'")
@@ -105,10 +108,13 @@ class VoteAggregator:
     def __init__(self, plan: VotePlan) -> None:
         self.plan = plan
         self._left = plan.queries
+        self._process = os.getpid()
 
     def answer(self, votes: Any) -> Integers:
         """Labels of queries from votes (teachers, queries) in 0 .. classes - 1; -1 where confident
         voting declines. Other votes count for nothing."""
+        if os.getpid() != self._process:
+            raise ParameterError("another process began these votes: they are answered there")
         ballots = np.asarray(votes)
         if ballots.ndim != 2:
             raise ParameterError("votes are an array (teachers, queries)")
@@ -122,6 +128,11 @@ class VoteAggregator:
         largest = counts.max(axis=1)
         noisy = largest + rounded_gaussian(self.plan.check_scale, largest.shape)
         return np.where(noisy >= round(self.plan.threshold * _SCALE), labels, NO_ANSWER)
+
+    def _never(self, *_: Any) -> NoReturn:
+        raise TypeError("an aggregator cannot be copied or pickled: each copy would answer anew")
+
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = _never
 
     def _draw(self, shape: tuple[int, ...]) -> Integers:
         sampler = discrete_laplace if self.plan.noise == "laplace" else rounded_gaussian
