@@ -213,6 +213,39 @@ def test_measures_on_paid_rows_cost_one_release_and_say_their_noise() -> None:
     assert 0 < measured.noise < 0.02 and len(measured.shares) == BINS
 
 
+def test_a_row_is_counted_where_it_alone_would_be() -> None:
+    """In one product of all rows the last bits of a chance follow from how many there are."""
+    X, y = invent(300)
+    model = learn.LogisticRegression(10, **OPTIONS).fit(X, y)
+    shapes = []
+    predict = model.predict_proba
+    model.predict_proba = lambda rows: shapes.append(len(rows)) or predict(rows)
+    learn.measure_classifier(model, X, y, epsilon=1, delta=1e-5, n=300)
+    assert set(shapes) == {1}
+
+
+class Foreign:
+    classes_ = (0, 1)
+
+    def predict_proba(self, rows):
+        raise AssertionError("rows were read")
+
+
+def test_private_rows_are_given_to_no_other_model() -> None:
+    with pytest.raises(ParameterError, match="that row alone"):
+        learn.measure_classifier(Foreign(), [[0]], [0], epsilon=1, delta=1e-5, n=10)
+
+
+def test_a_minimum_at_kinks_is_found() -> None:
+    """Newton steps go round a kink here: found by a search over 55,108 problems."""
+    step = 2.0**-12
+    features = np.array([[1, 0, step], [1, -1, 1], [1, 1, step], [1, 0, 1], [1, 0, step]])
+    signs = np.array([-1.0, 1, -1, 1, 1])
+    for penalty in (2.1e-4, 2.14e-4, 2.2e-4):
+        theta = minimise(features, signs, penalty, np.zeros(3), "huber")
+        verify_minimum(features, signs, penalty, np.zeros(3), "huber", theta)
+
+
 def test_measures_without_a_price_or_a_declaration_are_refused() -> None:
     X, y = invent(100)
     model = learn.LogisticRegression(10, **OPTIONS).fit(X, y)

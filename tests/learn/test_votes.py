@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -97,3 +98,11 @@ def test_honest_votes_are_not_refuted_and_quiet_ones_are(threshold: float | None
     assert honest.outcome != "violated"
     quiet = audit(answer_often(30, threshold), *neighbours, 1.0, 1e-3, budget=budget)
     assert quiet.outcome == "violated"
+
+
+def test_an_aggregator_is_not_copied_and_a_threshold_is_a_number() -> None:
+    plan = plan_votes(queries=1, classes=2, epsilon=1, delta=1e-6)
+    with pytest.raises(TypeError, match="copied"):
+        copy.deepcopy(VoteAggregator(plan))
+    with pytest.raises(ParameterError, match="threshold"):
+        plan_votes(queries=1, classes=2, epsilon=1, delta=1e-6, threshold=math.nan)

@@ -55,6 +55,26 @@ def test_a_run_that_ended_with_its_checkpoint_is_paid_once(tmp_path) -> None:
     assert second.guarantee.releases == 13 and second.guarantee.epsilon > 2
 
 
+def test_a_run_ends_with_one_checkpoint_and_not_with_two(tmp_path) -> None:
+    """Both could be resumed, and each would be charged as the only one."""
+    trainer, tokens = train_some(2)
+    trainer.write_checkpoint(tmp_path / "a.pt", ends_run=True)
+    with pytest.raises(ParameterError, match="no second one"):
+        trainer.write_checkpoint(tmp_path / "b.pt", ends_run=True)
+    tokens.close()
+
+
+def test_a_run_is_resumed_with_its_own_noise_and_clip_norm(tmp_path) -> None:
+    """Else the certificate of all steps would speak of the last ones alone."""
+    trainer = make_trainer(make_model(), noise="float", clip=1000)
+    tokens = trainer.batches(DATA)
+    trainer.step(next(tokens))
+    trainer.write_checkpoint(tmp_path / "run.pt")
+    tokens.close()
+    with pytest.raises(ParameterError, match="another plan"):
+        make_trainer(make_model()).resume(tmp_path / "run.pt")
+
+
 def test_two_runs_from_one_checkpoint_share_no_noise(tmp_path, monkeypatch) -> None:
     trainer, tokens = train_some(1)
     trainer.write_checkpoint(tmp_path / "run.pt")

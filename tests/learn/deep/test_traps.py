@@ -79,6 +79,52 @@ def test_mixing_that_no_list_names_is_refused_before_a_row_is_used(model) -> Non
     assert trainer.steps_done == 0
 
 
+class SometimesCentred(nn.Module):
+    """Mixes rows by a coin of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 3)
+
+    def forward(self, rows):
+        is_mixed = torch.rand(1) < 0.5
+        return self.linear(rows - rows.mean(0) if is_mixed else rows)
+
+
+def test_mixing_by_a_coin_is_refused() -> None:
+    with pytest.raises(ParameterError, match="mixes them"):
+        make_trainer(SometimesCentred()).fit(DATA)
+
+
+def test_an_augmentation_sees_one_unit_at_a_time() -> None:
+    seen = set()
+
+    def augment(rows):
+        seen.add(len(rows))
+        return rows
+
+    make_trainer(linear(), augment=augment, augmentations=2).fit(DATA)
+    assert seen == {2}
+
+
+def test_a_model_that_changed_since_its_rehearsal_is_refused() -> None:
+    model = linear().eval()
+    trainer = make_trainer(model)
+    tokens = trainer.batches(DATA)
+    token = next(tokens)
+    model.train()
+    with pytest.raises(ParameterError, match="changed since its rehearsal"):
+        trainer.step(token)
+    tokens.close()
+
+
+def test_a_forked_trainer_makes_no_step(monkeypatch) -> None:
+    trainer = make_trainer(linear())
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    with pytest.raises(ParameterError, match="belongs to the process"):
+        trainer.fit(DATA)
+
+
 def test_a_loss_that_mixes_examples_is_refused() -> None:
     def contrast(outputs, targets):
         return (outputs - outputs.mean(0)).square().sum(1)
