@@ -92,7 +92,8 @@ class SometimesCentred(nn.Module):
 
 
 def test_mixing_by_a_coin_is_refused() -> None:
-    with pytest.raises(ParameterError, match="mixes them"):
+    """Closed forms are given up, since slots mix; vmap cannot run such a layer."""
+    with pytest.raises(ParameterError, match="mixes them|does not run"):
         make_trainer(SometimesCentred()).fit(DATA)
 
 
