@@ -113,7 +113,7 @@ def show_products(folder: Path) -> dict[str, str]:
             "synth", folder / "adult.yaml", "adult", "--epsilon", "0.3", "--to", folder / "shared"
         ),
         "workload": run(
-            "workload", folder / "adult.yaml", "adult", "prefixes(hours_a_week)", "--epsilon", "0.1"
+            "workload", folder / "adult.yaml", "adult", "prefixes(hours_per_week)", "--epsilon", "0.1"
         ),
         "account": run("account", "3 * gaussian(10) + laplace(2)", "--delta", "1e-09"),
         "local simulate": run("local", "simulate", *simulation),
