@@ -236,6 +236,7 @@ ROUNDED = {
         [decimal.Decimal(10**38), decimal.Decimal(10**38 + 1)], pa.decimal256(39, 0)
     ),
     "decimal256(76, 10)": pa.array([decimal.Decimal(1), decimal.Decimal(2)], pa.decimal256(76, 10)),
+    "decimal128(10, 2)": pa.array([decimal.Decimal(7), decimal.Decimal(8)], pa.decimal128(10, 2)),
     "double": pa.array([2.0**53, 2.0**53 + 2]),
     "float": pa.array([1.0, 2.0], pa.float32()),
     "half float": pa.array([1.0, 2.0], pa.float16()),

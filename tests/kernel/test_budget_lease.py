@@ -143,7 +143,7 @@ def test_a_lease_that_is_refused_leaves_no_connection_to_the_data(
     )
     with pytest.raises(BudgetError):
         BudgetLease(kernel, Price(rho=F(10**6)), "total")
-    assert opened[0]._is_closed
+    assert opened[0].engine._scratch is None
 
 
 def test_a_step_with_a_delta_or_of_another_pot_is_refused(lease: BudgetLease) -> None:

@@ -8,6 +8,8 @@ Types that would read two ids as one, or that hold several values, are refused.
 
 from __future__ import annotations
 
+import re
+
 from dither.catalog import Column, Id, Table
 from dither.data.quoting import name
 from dither.errors import DitherError
@@ -78,4 +80,5 @@ def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[st
 
 
 def _has_decimals(source_type: str) -> bool:
-    return source_type.startswith("DECIMAL") and not source_type.endswith(",0)")
+    written = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", source_type)
+    return written is not None and int(written[1]) > 0

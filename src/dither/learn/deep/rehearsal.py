@@ -31,7 +31,7 @@ from dither.learn.deep.stage import Batch, StepShapes
 _TOLERANCE = 2e-3
 _HALF_TOLERANCE = 0.05
 _TRIED_SLOTS = 3
-_FURTHER_SEEDS = range(2, 9)
+_FURTHER_COINS = range(2, 9)
 """A layer that mixes rows only now and then, by a coin of its own, must be met too."""
 
 
@@ -102,14 +102,14 @@ def _run(
     method: BookKeeper | Vmapper,
     stage: StepShapes,
     rows: Batch,
-    seed: int = 1,
+    coins: int = 1,
 ) -> Contributions:
     """Contributions of invented rows; buffers must stay as they were, and masks of dropout are the
     same in every run."""
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     devices = [stage.inputs.device] if stage.inputs.is_cuda else []
     with torch.random.fork_rng(devices), stage.passes():
-        torch.manual_seed(seed)
+        torch.manual_seed(coins)
         try:
             contributions = method.find(*stage.prepare(*rows), stage.slots)
         except ParameterError:
@@ -180,10 +180,10 @@ def _are_slots_apart(
             again = _run(model, method, stage, _replace_others(stage, slot, others))
             if not _same_slot(first, again, slot):
                 return False
-    for seed in _FURTHER_SEEDS:
-        slot = seed % stage.slots
-        once = _run(model, method, stage, stage.generate(1), seed)
-        again = _run(model, method, stage, _replace_others(stage, slot, replaced), seed)
+    for coins in _FURTHER_COINS:
+        slot = coins % stage.slots
+        once = _run(model, method, stage, stage.generate(1), coins)
+        again = _run(model, method, stage, _replace_others(stage, slot, replaced), coins)
         if not _same_slot(once, again, slot):
             return False
     return True

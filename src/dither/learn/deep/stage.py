@@ -75,10 +75,10 @@ class StepShapes:
                 contexts.enter_context(torch.autocast(device, dtype=self.precision))
             yield
 
-    def generate(self, seed: int) -> Batch:
-        """Invented rows, targets and weights, from a fixed seed."""
+    def generate(self, number: int) -> Batch:
+        """Invented rows, targets and weights, the same for the same number."""
         rows = self.slots * self.rows_per_unit
-        generator = torch.Generator(self.inputs.device).manual_seed(seed)
+        generator = torch.Generator(self.inputs.device).manual_seed(number)
         inputs = _invent(self.inputs, rows, generator)
         targets = _invent(self.targets, rows, generator)
         return inputs, targets, torch.ones(rows, device=self.inputs.device)
