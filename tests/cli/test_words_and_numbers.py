@@ -38,8 +38,9 @@ AMOUNT = re.compile(
     r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?:/(\d+))?"
 )
 MOST_DIGITS = 6
-PADDED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e[+-]?0\d|(?<![\w.])\d+\.\d*0000\b")
-"""A padded exponent (1e-09), or digits that only fill a column (0.0000)."""
+PADDED = re.compile(r"(?<![\w.-])[1-9]\d*(?:\.\d+)?e[+-]?0\d(?!\w)|(?<![\w.])\d+\.\d*0000\b")
+"""A padded exponent (1e-09), or digits that only fill a column (0.0000); no part of an id, such as
+01e03."""
 
 
 def find_words(text: str) -> list[str]:

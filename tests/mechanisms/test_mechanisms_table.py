@@ -2,6 +2,7 @@
 that are caught."""
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -112,7 +113,10 @@ def test_tests_are_collected():
         "not soak",
         str(Path(__file__).parent),
     ]
-    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    listing = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment
+    ).stdout
     collected = {line.split("[")[0] for line in listing.splitlines() if "::" in line}
     assert {node for row in ROWS.values() for node in quoted(row["test"])} <= collected
 

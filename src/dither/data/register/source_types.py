@@ -71,14 +71,15 @@ def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[st
                 f"{where}: an id of type {source_type} is a rounded number, so two people may "
                 "share one: cast the column to BIGINT, decimal(38, 0) or text at the source"
             )
-        if isinstance(column, Id) and _has_decimals(source_type):
+
+
+def check_ids(table: Table, whole_types: dict[str, str]) -> None:
+    """Refuse ids that are written with decimals: 7.00 here and 7 in another table are two texts."""
+    for column in table.columns:
+        written = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", whole_types[column.name])
+        if isinstance(column, Id) and written is not None and int(written[1]) > 0:
             raise SourceError(
-                f"{where}: an id of type {source_type} is written with its decimals, so a person "
-                "may be two where another table has whole numbers: cast the column to BIGINT, "
-                "decimal(38, 0) or text at the source"
+                f"{table.name}.{column.name}: an id of type {whole_types[column.name]} is written "
+                "with its decimals, so a person may be two where another table has whole numbers: "
+                "cast the column to BIGINT, decimal(38, 0) or text at the source"
             )
-
-
-def _has_decimals(source_type: str) -> bool:
-    written = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", source_type)
-    return written is not None and int(written[1]) > 0

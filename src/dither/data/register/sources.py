@@ -23,7 +23,7 @@ from dither.catalog import Source, Table
 from dither.data.quoting import name, text
 from dither.data.register.csv_source import csv_relation, csv_text, read_header, rejects_table
 from dither.data.register.parquet import open_reader
-from dither.data.register.source_types import SourceError, check_types, text_of
+from dither.data.register.source_types import SourceError, check_ids, check_types, text_of
 
 _CHUNK_BYTES = 1 << 24
 
@@ -58,6 +58,14 @@ def list_source_types(
 
     Labels of an ENUM are values and are left out.
     """
+    described = _describe(connection, engine, location, source_name)
+    return [(column, kind.split("(")[0]) for column, kind in described]
+
+
+def _describe(
+    connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
+) -> list[tuple[str, str]]:
+    """Names and whole types of the columns of a Parquet file or DuckDB table."""
     try:
         relation = _relation(connection, engine, location, source_name)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -65,7 +73,7 @@ def list_source_types(
         raise SourceError(
             f"cannot read the schema of {source_name} in {location}: {type(error).__name__}"
         ) from None
-    return [(str(row[0]), str(row[1]).split("(")[0]) for row in rows]
+    return [(str(row[0]), str(row[1])) for row in rows]
 
 
 def missing_columns(names: list[str], table: Table) -> list[str]:
@@ -103,7 +111,8 @@ def check_source_types(
 
     Raises SourceError where one cannot be read exactly.
     """
-    types = dict(list_source_types(connection, source.engine, location, table.source_name))
+    described = dict(_describe(connection, source.engine, location, table.source_name))
+    types = {column: kind.split("(")[0] for column, kind in described.items()}
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
         rows = connection.execute(
@@ -115,6 +124,7 @@ def check_source_types(
     declared = {column: types[source_name] for column, source_name in sources.items()}
     wide_columns = frozenset(column for column in sources if sources[column] in wide)
     check_types(table, declared, wide_columns)
+    check_ids(table, {column: described[source_name] for column, source_name in sources.items()})
     return declared
 
 
