@@ -37,6 +37,7 @@ MOST_EPSILON = 100
 """Above it the accountant takes minutes: of the loss nothing but (epsilon, delta) is known."""
 _MOST_STEPS = 200
 _MOST_POLISHING = 100_000
+_ROWS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,19 @@ def choose_noise(longest_row: float, epsilon: float, delta: float) -> float:
     return high
 
 
-def find_slack(features: Array, longest_row: float) -> float:
-    """What floats may lose in a sum of gradients: a generous multiple of their rounding."""
-    rows, width = features.shape
-    return float((rows + 10) * (width + 10) * longest_row * 2.0**-48)
+def bound_float_error(
+    rows: int, longest_row: float, penalty: float, tilt: Array, theta: Array
+) -> float:
+    """The most that long floats lose in the gradient, four times over.
+
+    A float sum of n products is off by at most n u times the sum of their sizes (Higham 2002). A
+    margin is off by (p + 2) u R |theta|, which moves its slope by no more, and a slope by a few u.
+    """
+    u = float(np.finfo(np.longdouble).eps)
+    width = len(theta)
+    length = float(np.linalg.norm(theta))
+    slopes = rows * longest_row * (rows + 64 + (width + 2) * longest_row * length)
+    return 4 * u * (slopes + penalty * length + float(np.linalg.norm(tilt)))
 
 
 def minimise(features: Array, signs: Array, penalty: float, tilt: Array, loss: str) -> Array:
@@ -155,10 +165,17 @@ def _differentiate(
 def verify_minimum(
     features: Array, signs: Array, penalty: float, tilt: Array, loss: str, theta: Array
 ) -> None:
-    """Refuse weights whose gradient, computed anew, is not surely below `SLACK`."""
-    gradient, _ = _differentiate(features, signs, penalty, tilt, loss, theta)
-    longest = float(np.sqrt((features**2).sum(axis=1).max(initial=0.0)))
-    if not np.linalg.norm(gradient) + find_slack(features, longest) <= SLACK:
+    """Refuse weights whose gradient, computed anew in long floats, is not surely below `SLACK`."""
+    exact_theta = theta.astype(np.longdouble)
+    gradient = penalty * exact_theta + tilt
+    for start in range(0, len(features), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        rows = features[block].astype(np.longdouble)
+        none = np.zeros_like(exact_theta)
+        gradient = gradient + _differentiate(rows, signs[block], 0.0, none, loss, exact_theta)[0]
+    longest = float(np.sqrt((features**2).sum(axis=1).max(initial=0.0))) * (1 + 1e-9)
+    error = bound_float_error(len(features), longest, penalty, tilt, theta)
+    if not float(np.linalg.norm(gradient.astype(float))) * (1 + 1e-9) + error <= SLACK:
         raise ParameterError("the minimum could not be verified: use solver='descent'")
 
 
