@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from dither.cli import served as commands
-from dither.cli.served import await_answer, check_loopback, write_curl
+from dither.cli import curator_process
+from dither.cli.curator_process import await_answer
+from dither.cli.served import check_loopback, write_curl
 from dither.errors import DitherError, ParameterError
 from tests.datasets.served_clinic import serving
 
@@ -42,7 +43,7 @@ RUNNING = SimpleNamespace(poll=lambda: None)
 
 def test_a_curator_that_listens_and_does_not_answer_yet_is_waited_for(monkeypatch):
     """A token that was made between listening and starting was ended by the start."""
-    monkeypatch.setattr(commands, "SECONDS_TO_START", 0.3)
+    monkeypatch.setattr(curator_process, "SECONDS_TO_START", 0.3)
     with (
         tempfile.TemporaryDirectory(prefix="dither") as folder,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket as sockets
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
@@ -22,6 +18,7 @@ from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
 from dither.cli.cores import take_cores
+from dither.cli.curator_process import find_socket, running_curator
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.token import Home
 from dither.commands import write_command
@@ -38,7 +35,6 @@ DEMO_INCIDENTS = 3
 SLOT_S = 0.5
 JOB_S = 60.0
 TAKEOVER_S = 10.0
-SECONDS_TO_START = 120
 DEMO_PURPOSE = {
     "question": "How busy are the wards of the invented clinic?",
     "population": "residents whom a program invented",
@@ -255,11 +251,6 @@ def read_tls_files(
     return TlsFiles(certificate, key, authority)
 
 
-def find_socket(home: Path) -> Path:
-    """The socket of a curator's folder."""
-    return home / "curator.sock"
-
-
 def import_server() -> None:
     """Say which extra is missing, where one is."""
     try:
@@ -293,67 +284,6 @@ def read_secret_file(file: Path) -> str:
     if file.stat().st_mode & 0o077:
         raise ParameterError(f"{file} can be read by others: chmod 600 it")
     return file.read_text(encoding="utf-8")
-
-
-@contextmanager
-def running_curator(
-    catalogs: list[Path], home: Path, slot: float, job_slot: float
-) -> Iterator[Path]:
-    """A curator in a process of its own; the socket, once it answers. It ends with this process."""
-    path = find_socket(home)
-    command = [sys.executable, "-c", "from dither.cli import main; main()", "curator"]
-    command += [*map(str, catalogs), "--home", str(home), "--socket", str(path)]
-    command += ["--slot", str(slot), "--job-slot", str(job_slot)]
-    process = subprocess.Popen(
-        [*command, "--stops-with-input"],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        await_answer(path, process)
-        yield path
-    finally:
-        process.terminate()
-        process.communicate()
-
-
-def await_answer(path: Path, process: subprocess.Popen[bytes]) -> None:
-    """Return when a curator answers on its socket; refused where it ended instead.
-
-    That somebody listens is not enough: a curator that is not ready yet would still end the tokens
-    that are made for it now, since it takes them for those of a command that was killed.
-    """
-    end = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            raise DitherError("the curator did not start: its message stands above")
-        if is_answering(path, end - time.monotonic()):
-            return
-        time.sleep(0.05)
-    raise DitherError("the curator did not start in time: run 'dither curator CATALOG' to see why")
-
-
-def is_answering(path: Path, seconds: float) -> bool:
-    """Whether a curator replies to a call: without a token it refuses, which is a reply."""
-    from dither.protocol.errors import BusyError, TokenError
-    from dither.protocol.messages import DatasetNames, ListDatasets
-    from dither.remote.transport import SocketPool, SocketTransport, connect_to_socket
-
-    def connect() -> sockets.socket:
-        connection = connect_to_socket(path)
-        connection.settimeout(seconds)
-        return connection
-
-    pool = SocketPool(connect)
-    try:
-        SocketTransport(pool, "", "").call(ListDatasets(), DatasetNames)
-    except BusyError:
-        return False
-    except TokenError:
-        return True
-    finally:
-        pool.close()
-    return True
 
 
 @contextmanager

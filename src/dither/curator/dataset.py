@@ -17,13 +17,14 @@ from threading import Lock
 
 from pydantic import BaseModel
 
-from dither.canonical import digest, fraction_text
+from dither.canonical import digest
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
 from dither.curator.jobs import check_job, hash_job, import_algorithm, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
+from dither.curator.released import find_release, write_paid_release
 from dither.curator.reply_limits import check_size, list_visible_pots
 from dither.curator.schedule import Schedule
 from dither.curator.suspensions import SuspensionLog, Suspensions
@@ -357,22 +358,7 @@ class ServedDataset:
         page = releases[call.start : call.start + call.count]
         shows_texts = principal.may_read_texts(call.pot)
         return messages.HistoryPage(
-            releases=[
-                messages.PaidReleaseDocument(
-                    release_id=release.release_id,
-                    released_at=release.released_at,
-                    version=release.version,
-                    asks=release.asks,
-                    charged=fraction_text(release.charged),
-                    delta=fraction_text(release.delta),
-                    measure=release.measure,
-                    superseded_by=release.superseded_by,
-                    unit=release.unit,
-                    sql=release.sql if shows_texts else None,
-                    price=documents.write_price(release.price),
-                )
-                for release in page
-            ],
+            releases=[write_paid_release(release, shows_texts) for release in page],
             total=len(releases),
         )
 
@@ -393,7 +379,7 @@ class ServedDataset:
             tuple(call.remarks.post_processing),
             call.remarks.commitment,
         )
-        release = self._find_release(priced, call.release_id)
+        release = find_release(self._curator.reports.history(), priced, call.release_id)
         certificate = self._curator.sign_release(release, remarks, self._mode)
         self._record_access(
             principal, "certificate", call.request.pot, priced.key, call.release_id, read_clock()
@@ -407,35 +393,6 @@ class ServedDataset:
         return act_messages.AccessPage(
             entries=[act_messages.AccessDocument(**asdict(entry)) for entry in entries],
             total=self._accesses.count_entries(self.name),
-        )
-
-    def _find_release(self, priced: Priced, release_id: str) -> Release:
-        """The stored release that answered a request, by what the ledger says of it.
-
-        Where groups are kept apart, it is one that the request's own pot paid for.
-        """
-        pot = priced.request.pot
-        is_separate = any(outer.policy == "separate" for outer in priced.view.path)
-        for record in self._curator.reports.history():
-            if is_separate and pot not in (*record.pots, *record.shared_by):
-                continue
-            if record.release_id == release_id and record.request_hash == priced.key:
-                assert record.released_at is not None
-                charge = record.charges.get(pot)
-                nothing = Fraction(0)
-                return Release(
-                    release_id,
-                    priced,
-                    (),
-                    nothing if charge is None else charge.amount,
-                    nothing,
-                    nothing,
-                    record.released_at,
-                    record.charges,
-                    pot not in record.pots,
-                )
-        raise ParameterError(
-            "no stored release answered this request: ask again, then ask for the certificate"
         )
 
     def _price(self, request: Request, rules: int) -> Priced:
