@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 import dither
+from dither.catalog.file.load import load
 from dither.identity import TokenStore
 from tests.datasets.served_clinic import running_gateway, start_server
 from tests.test_docs import ROOT, run_page
 
-PAGES = ["docs/tutorial/first-question.md", "docs/tutorial/twenty-questions.md"]
+PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for page in (ROOT / "docs/tutorial").glob("*.md")
+    if 'dither.connect("' in page.read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.all
@@ -32,10 +37,11 @@ def test_a_tutorial_runs_when_its_dataset_is_served(page, tmp_path, monkeypatch)
             stack.callback(server.stop)
             tokens = TokenStore(home)
             stack.callback(tokens.close)
-            token, _ = tokens.create_token("reader", "clinic", "analyst", ("total",), 1)
+            dataset = load(Path(catalog)).dataset
+            token, _ = tokens.create_token("reader", dataset, "analyst", ("total",), 1)
             url = stack.enter_context(running_gateway(path))
             connected.append(url)
-            return connect(f"{url}/datasets/clinic", token=token)
+            return connect(f"{url}/datasets/{dataset}", token=token)
 
         monkeypatch.setattr(dither, "connect", connect_to_gateway, raising=False)
         run_page(ROOT / page)
