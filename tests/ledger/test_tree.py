@@ -346,7 +346,7 @@ def test_a_group_is_given_the_answer_for_which_it_owes_least(
 def test_a_reissue_takes_the_place_of_what_a_group_had_paid_for(
     both: Place,
 ) -> None:
-    ledger = both.create(cap="0.5", policy="separate")
+    ledger = both.create(cap=1, policy="separate", reissue="0.5")
     group(ledger, "press", "0.5")
     place: dict[str, Any] = TERMS | {"inside": "total", "kind": "group", "reissue": "0.1"}
     ledger.open_pot("desk", "0.3", "0.5", **place)
