@@ -54,19 +54,17 @@ class CuratorService:
         return _write_reply(number, result=result)
 
     def _serve(self, document: Any) -> BaseModel:
-        try:
-            frame = messages.CallFrame.model_validate(document)
-        except ValidationError as error:
-            raise ProtocolError(_describe_problem(error)) from None
         dataset = None
+        is_login = False
         try:
+            frame = _read_frame(document)
+            is_login = isinstance(frame.call, act_messages.LogIn)
             outcome = self._serve_account(frame)
             if outcome is not None:
                 return outcome
             principal, dataset = self._find_dataset(frame)
         finally:
             if dataset is None and self._keeps_schedule:
-                is_login = isinstance(frame.call, act_messages.LogIn)
                 await_tick(LOGIN_GRID_S if is_login else READING_GRID_S)
         return dataset.serve(frame.call, principal, partial(self._authorize, frame))
 
@@ -117,6 +115,13 @@ class CuratorService:
     def _authorize(self, frame: messages.CallFrame) -> Principal:
         """Who sends a frame, by the tokens and grants of this moment."""
         return self._authority.authorize(self._authority.verify(frame.token), frame.dataset)
+
+
+def _read_frame(document: Any) -> messages.CallFrame:
+    try:
+        return messages.CallFrame.model_validate(document)
+    except ValidationError as error:
+        raise ProtocolError(_describe_problem(error)) from None
 
 
 def _read_number(document: Any) -> int:
