@@ -16,7 +16,7 @@ from dither.curator.jobs import run_once
 from dither.errors import BudgetError, ParameterError, RefusedError, UnavailableError
 from dither.identity import AccessLog, TokenStore
 from dither.protocol.errors import AccessError, BusyError, ProtocolError
-from dither.protocol.job_messages import FitTerms, JobDone, RunJob
+from dither.protocol.job_messages import FitTerms, JobDone, RunJob, SynthesizeTerms
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketTransport
 from dither.session import Connection
@@ -125,6 +125,8 @@ def test_a_workload_is_answered_over_the_protocol(served):
         ({"parameters": '{"epsilon": 1, "n": 600, "learning_rate": [1]}'}, "learning_rate is"),
         ({"parameters": '{"epsilon": 1, "n": 600, "steps": 2.5}'}, "steps is a whole number"),
         ({"parameters": '{"epsilon": 1, "n": 600, "bins": [[0]]}'}, "bins are"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "bins": {"age": 3}}'}, "nothing was charged"),
+        ({"estimator": "PCA", "target": None, "columns": ["ward"]}, "nothing was charged"),
         ({"rows": {"class": "Scan", "table": "shadow"}}, None),
         ({"rows": {}}, None),
         ({"target": "patient_id"}, "target"),
@@ -239,6 +241,24 @@ def test_a_job_that_was_refused_for_free_may_be_sent_again_under_its_key(served,
             run(served, terms, "refused first", transport)
         assert served.read_spent() == before
     assert run(served, terms, "refused first", transport) and served.read_spent() > before
+
+
+def test_a_price_too_small_for_a_float_is_refused_for_free(served):
+    terms = SynthesizeTerms(
+        table="patients",
+        columns=["ward"],
+        method="independent",
+        bins={},
+        constraints=[],
+        labels={},
+        measure="epsilon",
+        price="1/1" + 4_000 * "0",
+        asked="next to nothing",
+    )
+    before = served.read_spent()
+    with pytest.raises(ParameterError):
+        run(served, terms, "tiny")
+    assert served.read_spent() == before
 
 
 def test_a_job_from_a_budget_that_cannot_ask_is_refused_for_free(tmp_path):

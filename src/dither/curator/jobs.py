@@ -35,6 +35,8 @@ _SYNTH = "dither.synth.asking"
 MOST_STEPS = 5_000
 """Steps of the training of one job: each reads the data once."""
 
+_ODD_PARAMETERS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+
 
 class ChargeReachedError(Exception):
     """All checks of a job have passed, and it would be charged now."""
@@ -59,11 +61,23 @@ def import_algorithm(call: RunJob) -> None:
 
 
 def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
-    """Refuse a job that public facts forbid. Nothing is charged or read."""
+    """Refuse a job that public facts forbid. Nothing is charged or read.
+
+    So whatever an algorithm makes of odd parameters, such as a text where it computes, is a refusal
+    of these and no fault of the curator.
+    """
     try:
         _run(call, JobAccess(curator, call.pot, may_charge=False))
     except ChargeReachedError:
         return
+    except DitherError:
+        raise
+    except _ODD_PARAMETERS as error:
+        report_fault(error)
+        raise ParameterError(
+            "this algorithm cannot use these columns and parameters: compare their types with "
+            "those in its reference; nothing was charged"
+        ) from None
     raise ParameterError("this job measures nothing")
 
 
