@@ -18,13 +18,20 @@ from dither.curator.page_calls import PAGE_CALLS, serve_page_call
 from dither.curator.saved_questions import SavedQuestions
 from dither.curator.schedule import READING_GRID_S, await_tick
 from dither.curator.signed_acts import do_signed_act, read_limit_head
-from dither.errors import DitherError
+from dither.errors import DitherError, RefusedError
 from dither.identity import Authority, Principal
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import FaultError, ProtocolError, report_fault
+from dither.rules import PrivacyRule
 
 LOGIN_GRID_S = 1.0
 """Logins leave at whole seconds: checking a password takes longer the busier the curator is."""
+
+LEDGER_NOT_USABLE = (
+    "the ledger of this dataset cannot be used now: the data steward runs 'dither ledger verify "
+    "CATALOG' on the curator's machine, which says why"
+)
+_RULES_OF_THE_LEDGER = (PrivacyRule.ROLLBACK, PrivacyRule.DURABLE)
 
 
 class CuratorService:
@@ -47,7 +54,7 @@ class CuratorService:
         try:
             result = self._serve(document)
         except DitherError as error:
-            return _write_reply(number, error=documents.write_error(error))
+            return _write_reply(number, error=documents.write_error(_hide_ledger(error)))
         except Exception as error:
             report_fault(error)
             return _write_reply(number, error=documents.write_error(FaultError()))
@@ -115,6 +122,14 @@ class CuratorService:
     def _authorize(self, frame: messages.CallFrame) -> Principal:
         """Who sends a frame, by the tokens and grants of this moment."""
         return self._authority.authorize(self._authority.verify(frame.token), frame.dataset)
+
+
+def _hide_ledger(error: DitherError) -> DitherError:
+    """The error as askers may see it: where the ledger lies, and how long it is, is not theirs."""
+    if not isinstance(error, RefusedError) or error.rule not in _RULES_OF_THE_LEDGER:
+        return error
+    report_fault(error)
+    return RefusedError(LEDGER_NOT_USABLE, rule=error.rule)
 
 
 def _read_frame(document: Any) -> messages.CallFrame:
