@@ -129,7 +129,7 @@ def _hide_ledger(error: DitherError) -> DitherError:
     if not isinstance(error, RefusedError) or error.rule not in _RULES_OF_THE_LEDGER:
         return error
     report_fault(error)
-    return RefusedError(LEDGER_NOT_USABLE, rule=error.rule)
+    return RefusedError(LEDGER_NOT_USABLE, rule=PrivacyRule.DURABLE)
 
 
 def _read_frame(document: Any) -> messages.CallFrame:
