@@ -18,6 +18,7 @@ from dither.curator.run import CuratorSettings, make_server
 from dither.curator.server import MOST_CONNECTIONS
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.ledger import default_head_path
 from dither.protocol import documents, messages
 from dither.protocol.errors import AccessError, BusyError, FaultError, ProtocolError, TokenError
 from dither.protocol.frames import receive_frame, write_frame
@@ -475,3 +476,20 @@ def test_a_curator_goes_on_where_no_connection_can_be_accepted_for_a_while(serve
     monkeypatch.setattr(listener, "accept", accept_later)
     served.connect().budget()  # the call that was already waiting
     assert served.connect().budget().pots and not failures
+
+
+@pytest.mark.parametrize("content", [None, b"damaged"])
+def test_a_ledger_that_cannot_be_used_tells_askers_neither_where_it_lies_nor_its_length(
+    served, content
+):
+    con = served.connect()
+    con.sql(COUNT, epsilon=1)
+    head = default_head_path(served.state.installation_id())
+    head.unlink()
+    if content is not None:
+        head.write_bytes(content)
+    with pytest.raises(RefusedError) as refused:
+        con.sql(COUNT, epsilon=2)
+    message = str(refused.value)
+    assert "ledger verify" in message and head.name not in message
+    assert "entries" not in message and "/" not in message.partition("[rule")[0]

@@ -89,3 +89,17 @@ def test_a_preview_tells_no_group_what_another_has_asked(apart):
     assert not embedded.preview(COUNT, epsilon=1).stored
     press.sql(COUNT, epsilon=1)
     assert press.preview(COUNT, epsilon=1).stored and embedded.preview(COUNT, epsilon=1).stored
+
+
+def test_what_a_group_buys_afresh_takes_no_answer_from_another_and_tells_it_nothing(apart):
+    """The newest answer is another group's: this one is still given, for free, what it paid for."""
+    board = apart.connect(apart.make_token("ann", pots=("board",)), "board")
+    press = apart.connect(apart.make_token("bob", pots=("press",)), "press")
+    bought = board.sql(COUNT, epsilon=1)
+    before = board.preview(COUNT, epsilon=1)
+    spent = apart.read_spent("board")
+    press.sql(COUNT, epsilon=1, fresh=True)
+    assert board.preview(COUNT, epsilon=1) == before and before.stored
+    again = board.sql(COUNT, epsilon=1)
+    assert again.info["release_id"] == bought.info["release_id"]
+    assert again.to_dict() == bought.to_dict() and apart.read_spent("board") == spent

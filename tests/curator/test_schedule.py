@@ -26,8 +26,9 @@ from dither.curator.schedule import (
 from dither.errors import BudgetError, DitherError, ParameterError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger.misses import count_misses
-from dither.protocol import act_messages, messages
+from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import AccessError, BusyError, TokenError
+from dither.protocol.job_messages import FitTerms, RunJob
 from tests.datasets.served_clinic import BY_WARD, COUNT, serving, start_server
 
 START = 1_000_000_000.3
@@ -397,6 +398,27 @@ def test_calls_about_accounts_leave_on_a_grid_where_a_schedule_is_kept(tmp_path,
                 transport.call(act_messages.ReadHead(), act_messages.LimitHead)
             transport.call(messages.ReadFacts(), messages.PublicFacts)
         assert ticks == expected
+
+
+def test_refusals_of_questions_and_broken_messages_leave_on_a_grid(tmp_path, monkeypatch):
+    """What is refused at once tells how busy the curator is, as a reader at once would."""
+    ticks = []
+    with serving(tmp_path, slot_s=0.2) as served:
+        con = served.connect()
+        priced = con.request(COUNT, epsilon=1)
+        sent = documents.write_request(priced).model_copy(update={"pot": "board"})
+        call = messages.ReleaseRequest(request=sent, rules=2, key="0" * 64)
+        fit = FitTerms(estimator="Ridge", parameters="{}", rows={}, columns=["age"])
+        job = RunJob(pot="board", terms=fit, idempotency_key="a-key")
+        monkeypatch.setattr(service_module, "await_tick", ticks.append)
+        monkeypatch.setattr(schedule_module, "await_tick", ticks.append)
+        transport = served.make_transport()
+        for refused in (call, job):
+            with pytest.raises(AccessError, match="not granted"):
+                transport.call(refused, messages.ReleasedAnswer)
+        assert ticks == [0.05, 0.05]
+        reply = served.server._service.reply({"number": 1})
+        assert reply["error"]["kind"] == "ProtocolError" and ticks == [0.05, 0.05, 0.05]
 
 
 def test_a_curator_is_warm_before_its_first_question(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from dither.data.register.registration import RegistrationError, write_copy_and_
 from dither.data.register.stages import list_stages, watch_progress
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
 from tests.datasets import clinic, hospital, shop
+from tests.datasets.catalog_texts import write_head, write_private_head
 from tests.neighbours import check_rows, measured
 
 ROWS = {
@@ -177,19 +178,35 @@ class TestPathsUnderWindows:
             assert measured(both, Cells(plan, (), (Count(),))).tolist() == [[2]]
 
 
-def test_owners_that_differ_by_case_or_spaces_only_are_counted_for_the_steward_alone(tmp_path):
+def test_owners_that_differ_by_case_spaces_or_zeros_are_counted_for_the_steward_alone(tmp_path):
     people = ["Ann", "ann", " ann ", "bob", "carl", "ca\u00a0rl", "dora"]
+    people += ["7", "7.0", "007", "70", "0", "00", "8.5", "8.50", "0x7", "x07"]  # 5 of them more
     file, place = clinic.register(
         tmp_path, [clinic.row(f"v{i}", person) for i, person in enumerate(people)]
     )
     done = steward.register(file, state=place)
-    assert (
-        dict(done.repairs[0].counts)["owners that differ from another by case or spaces only"] == 5
-    )
+    counts = dict(done.repairs[0].counts)
+    assert counts["owners that differ from another by case, spaces or zeros only"] == 10
     assert "differ from another" in place.log.read_text()
     assert place.log.stat().st_mode & 0o077 == 0
     for stored in place.version(1).glob("*.json"):
         assert "differ" not in stored.read_text()
+
+
+def test_owners_that_two_tables_write_differently_are_counted(tmp_path):
+    """Numbers that a spreadsheet or a data frame wrote once as 7 and once as 7.0."""
+    person = "{column: patient_id}"
+    text = write_head("clinic", "county-residents", "patient_id: {protected: true}")
+    for table in ("patients", "visits"):
+        text += write_private_head(table, person, 1) + "      patient_id: {type: id}\n"
+    (tmp_path / "clinic.yaml").write_text(text)
+    (tmp_path / "patients.csv").write_text("patient_id\n7\n8\n")
+    (tmp_path / "visits.csv").write_text("patient_id\n7.0\n9.0\n")
+    done = steward.register(tmp_path / "clinic.yaml")
+    counts = [
+        count for repairs in done.repairs for what, count in repairs.counts if "zeros" in what
+    ]
+    assert counts == [0, 2]
 
 
 class TestProgress:

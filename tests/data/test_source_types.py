@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import decimal
 import itertools
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -17,7 +18,7 @@ from dither.catalog import Catalog, parse
 from dither.data.register.owners import RegistrationError
 from dither.data.register.parquet import open_reader
 from dither.data.register.registration import write_copy
-from dither.data.register.source_types import UNREADABLE
+from dither.data.register.source_types import UNREADABLE, SourceError
 from dither.data.register.sources import text_rows
 from dither.errors import CatalogError
 from tests.datasets import clinic
@@ -269,6 +270,30 @@ class TestIds:
             write_data(tmp_path, catalog_of(x=INTEGER))
         with pytest.raises(CatalogError, match=remedy):
             steward.check_source(catalog_of(x=INTEGER), tmp_path / "odd.yaml")
+
+    @pytest.mark.parametrize(
+        ("first", "second", "is_read"),
+        [
+            (["7"], [7], True),
+            ([7], pa.array([7], pa.int8()), True),
+            (["7"], [7.0], False),
+            (["7"], pa.array([7], pa.decimal128(9, 2)), False),
+            (["2024-05-01"], [datetime(2024, 5, 1, tzinfo=UTC)], False),
+        ],
+        ids=["text, integer", "integers", "text, float", "text, decimal", "text, time"],
+    )
+    def test_a_person_is_one_in_all_files_of_a_table(self, tmp_path, first, second, is_read):
+        """The engine takes the types of the first file: 7.0 of the second was a text of its own."""
+        for number, ids in enumerate((first, second)):
+            rows = pa.table({"patient": ids, "x": [number]})
+            pq.write_table(rows, tmp_path / f"odd{number}.parquet")
+        text = write_catalog({"x": INTEGER}, name="odd", owner="patient", engine="parquet")
+        catalog = parse(text.replace("from: odd.parquet", "from: odd*.parquet"))
+        if is_read:
+            assert len({row[0] for row in texts_of(tmp_path, catalog)[0]}) == 1
+            return
+        with pytest.raises(SourceError, match=r"odd\.patient: .* in several ways"):
+            texts_of(tmp_path, catalog)
 
     @pytest.mark.parametrize("kind", ["HUGEINT", "UHUGEINT", "BIGNUM", "UUID", "BLOB", "VARCHAR"])
     def test_wide_types_of_duckdb_are_read_exactly(self, tmp_path, kind):

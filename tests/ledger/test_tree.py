@@ -326,6 +326,41 @@ def test_another_group_pays_its_own_pots_and_receives_the_same_answer(
     assert place.verify().ok
 
 
+def test_a_group_is_given_the_answer_for_which_it_owes_least(
+    separate: tuple[Place, StewardLedger],
+) -> None:
+    """Newer answers that others bought count for those alone who paid for nothing themselves."""
+    _, ledger = separate
+    of_ann = release(ledger, "0.2", b"of ann", "ann")
+    of_press = release(ledger, "0.2", b"of press", "press")
+    group(ledger, "ben", "0.5", inside="board", kind="analyst")
+    group(ledger, "jury", "0.5")
+    chosen = {"ann": of_ann, "ben": of_ann, "press": of_press, "jury": of_press}
+    for pot, done in chosen.items():
+        found = ledger.find(HASH, pot)
+        assert found is not None and found.seq == done.seq
+    found = ledger.find(HASH, "ben")
+    assert found is not None and found.owing == ("ben",)
+
+
+def test_a_reissue_takes_the_place_of_what_a_group_had_paid_for(
+    both: Place,
+) -> None:
+    ledger = both.create(cap=1, policy="separate", reissue="0.5")
+    group(ledger, "press", "0.5")
+    place: dict[str, Any] = TERMS | {"inside": "total", "kind": "group", "reissue": "0.1"}
+    ledger.open_pot("desk", "0.3", "0.5", **place)
+    old = release(ledger, "0.1", b"wrong", "desk")
+    ledger.share(old.seq, "press", released_at=TIME)
+    note = {"supersedes": old.seq, "note": "the catalog had a wrong bound, found in review"}
+    loss = Pure("0.1", unit="person")
+    new = ledger.reserve("desk", loss, HASH, {"plan": HASH}, reissue=note)
+    ledger.commit(new, b"right", {"n": 42}, released_at=TIME)
+    for pot in ("desk", "press"):
+        found = ledger.find(HASH, pot)
+        assert found is not None and found.seq == new.seq
+
+
 def test_a_group_that_cannot_pay_does_not_see_the_answer(
     separate: tuple[Place, StewardLedger],
 ) -> None:

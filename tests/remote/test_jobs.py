@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from dither import learn
+from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
-from dither.errors import BudgetError, ParameterError, UnavailableError
+from dither.curator.jobs import run_once
+from dither.errors import BudgetError, ParameterError, RefusedError, UnavailableError
 from dither.identity import AccessLog, TokenStore
 from dither.protocol.errors import AccessError, BusyError, ProtocolError
-from dither.protocol.job_messages import FitTerms, JobDone, RunJob
+from dither.protocol.job_messages import FitTerms, JobDone, RunJob, SynthesizeTerms
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketTransport
 from dither.session import Connection
@@ -123,6 +125,8 @@ def test_a_workload_is_answered_over_the_protocol(served):
         ({"parameters": '{"epsilon": 1, "n": 600, "learning_rate": [1]}'}, "learning_rate is"),
         ({"parameters": '{"epsilon": 1, "n": 600, "steps": 2.5}'}, "steps is a whole number"),
         ({"parameters": '{"epsilon": 1, "n": 600, "bins": [[0]]}'}, "bins are"),
+        ({"parameters": '{"epsilon": 1, "n": 600, "bins": {"age": 3}}'}, "nothing was charged"),
+        ({"estimator": "PCA", "target": None, "columns": ["ward"]}, "nothing was charged"),
         ({"rows": {"class": "Scan", "table": "shadow"}}, None),
         ({"rows": {}}, None),
         ({"target": "patient_id"}, "target"),
@@ -237,6 +241,66 @@ def test_a_job_that_was_refused_for_free_may_be_sent_again_under_its_key(served,
             run(served, terms, "refused first", transport)
         assert served.read_spent() == before
     assert run(served, terms, "refused first", transport) and served.read_spent() > before
+
+
+def test_a_price_too_small_for_a_float_is_refused_for_free(served):
+    terms = SynthesizeTerms(
+        table="patients",
+        columns=["ward"],
+        method="independent",
+        bins={},
+        constraints=[],
+        labels={},
+        measure="epsilon",
+        price="1/1" + 4_000 * "0",
+        asked="next to nothing",
+    )
+    before = served.read_spent()
+    with pytest.raises(ParameterError):
+        run(served, terms, "tiny")
+    assert served.read_spent() == before
+
+
+def test_a_job_from_a_budget_that_cannot_ask_is_refused_for_free(tmp_path):
+    """A part pays for its own rows alone, and where groups are apart nobody asks from the total.
+
+    Both were charged, and told by the first step that it is not allowed.
+    """
+    with own_state_home(tmp_path), tempfile.TemporaryDirectory(prefix="dither") as short:
+        clinic = register(tmp_path / "site")
+        terms = {"rule": "zcdp", "delta_conversion": "1e-6", "rho": 9, "ceiling": 9}
+        clinic.open(**terms, policy="separate")
+        place = {"inside": "total", "kind": "partition", "column": "patients.urgent"}
+        clinic.open("urgency", **terms, **place)
+        clinic.open("calm", **terms, inside="urgency", kind="part", value="false")
+        tokens = TokenStore(tmp_path / "home")
+        server = start_server(clinic.file, tmp_path / "home", Path(short) / "s")
+        for pot in ("total", "urgency", "calm"):
+            token = tokens.create_token("alice", "clinic", "analyst", (pot,), 1)[0]
+            transport = SocketTransport(make_pool(Path(short) / "s"), "clinic", token)
+            con = Connection(RemoteCurator(transport), pot=pot)
+            with pytest.raises(RefusedError):
+                con.synthesize("patients", rho=2, columns=["ward"], method="independent")
+        assert set(clinic.spent().values()) == {0}
+        server.stop()
+        tokens.close()
+
+
+def test_a_key_of_a_job_is_that_of_one_dataset(tmp_path, monkeypatch):
+    """A session may have the same budget at two datasets: neither answers for the other."""
+    monkeypatch.setattr("dither.curator.jobs._run", lambda *_: "made")
+    terms = FitTerms(estimator="Ridge", parameters="{}", rows={}, columns=["age"])
+    call = RunJob(pot="total", terms=terms, idempotency_key="a-key")
+    asks = AskLog(tmp_path / "asks.sqlite")
+    north, south = (
+        SimpleNamespace(kernel=SimpleNamespace(catalog=SimpleNamespace(dataset=name)))
+        for name in ("north", "south")
+    )
+    assert not run_once(call, north, asks, "a-session").repeated
+    assert run_once(call, north, asks, "a-session").repeated
+    with pytest.raises(ParameterError, match="another question"):
+        run_once(call, south, asks, "a-session")
+    asks.close()
 
 
 def test_a_job_that_takes_long_to_price_is_refused_before_it_holds_the_dataset(monkeypatch):

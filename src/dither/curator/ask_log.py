@@ -92,7 +92,8 @@ class AskLog:
         begun = datetime.now(UTC).isoformat()
         with self._lock:
             self._database.execute(
-                "INSERT INTO job (token, key, document, begun, release) VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO job (token, key, document, begun, release) "
+                "VALUES (?, ?, ?, ?, ?)",
                 (token_id, key, job.document, begun, job.release_id),
             )
 

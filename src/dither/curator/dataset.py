@@ -140,10 +140,9 @@ class ServedDataset:
         if isinstance(call, RunJob):
             return self._serve_job(call, principal, authorize)
         if isinstance(call, messages.ReleaseRequest):
-            principal.check_pot(call.request.pot)
-            request = documents.read_request(call.request)
             with self._schedule.read_released():
-                priced = self._price_ask(call, request)
+                principal.check_pot(call.request.pot)
+                priced = self._price_ask(call)
             with self._schedule.hold_slot(principal.name), self._noting_suspension():
                 principal = authorize()
                 principal.check_pot(call.request.pot)
@@ -155,12 +154,12 @@ class ServedDataset:
         self, call: RunJob, principal: Principal, authorize: Callable[[], Principal]
     ) -> BaseModel:
         """Check a job by public facts, then run it within the slots of a job."""
-        principal.check_pot(call.pot)
-        import_algorithm(call)
-        held_s = max(self._job_s, self._schedule.slot_s)
-        with self._schedule.read_released(), self._limit_pricing(held_s):
-            self._curator.view(call.pot)
-            check_job(call, self._curator)
+        with self._schedule.read_released():
+            principal.check_pot(call.pot)
+            import_algorithm(call)
+            with self._limit_pricing(max(self._job_s, self._schedule.slot_s)):
+                self._curator.view(call.pot)
+                check_job(call, self._curator)
         with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():
             principal = authorize()
             principal.check_pot(call.pot)
@@ -213,14 +212,14 @@ class ServedDataset:
             stored=self._curator.has_answer(priced),
         )
 
-    def _price_ask(self, call: messages.ReleaseRequest, request: Request) -> Priced:
+    def _price_ask(self, call: messages.ReleaseRequest) -> Priced:
         """Price what is to be released, before it holds a slot.
 
         Pricing reads public facts alone. Within a slot a request that takes long to price and is
         then refused would be a free miss, and every miss makes the slots of everybody longer.
         """
         with self._limit_pricing(self._schedule.slot_s):
-            priced = self._price(request, call.rules)
+            priced = self._price(documents.read_request(call.request), call.rules)
             check_size(priced)
             if priced.key != call.key:
                 raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import import_module
 from typing import TypeVar
 
+from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.leased import LeaseDoor, OpenFixedLease, OpenLease, write_request
 from dither.canonical import Number, digest, exact
 from dither.catalog import Catalog
@@ -32,6 +34,8 @@ Lease = TypeVar("Lease", bound=LeaseDoor)
 _SYNTH = "dither.synth.asking"
 MOST_STEPS = 5_000
 """Steps of the training of one job: each reads the data once."""
+
+_ODD_PARAMETERS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 class ChargeReachedError(Exception):
@@ -57,11 +61,23 @@ def import_algorithm(call: RunJob) -> None:
 
 
 def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
-    """Refuse a job that public facts forbid. Nothing is charged or read."""
+    """Refuse a job that public facts forbid. Nothing is charged or read.
+
+    So whatever an algorithm makes of odd parameters, such as a text where it computes, is a refusal
+    of these and no fault of the curator.
+    """
     try:
         _run(call, JobAccess(curator, call.pot, may_charge=False))
     except ChargeReachedError:
         return
+    except DitherError:
+        raise
+    except _ODD_PARAMETERS as error:
+        report_fault(error)
+        raise ParameterError(
+            "this algorithm cannot use these columns and parameters: compare their types with "
+            "those in its reference; nothing was charged"
+        ) from None
     raise ParameterError("this job measures nothing")
 
 
@@ -72,7 +88,8 @@ def run_once(call: RunJob, curator: EmbeddedCurator, asks: AskLog, token_id: str
     again it is told the same, and charges nothing.
     """
     key = call.idempotency_key
-    if not asks.begin_ask(token_id, key, hash_job(call)):
+    question = digest([curator.kernel.catalog.dataset, hash_job(call)])
+    if not asks.begin_ask(token_id, key, question):
         made = asks.find_job(token_id, key)
         if made is None:
             raise UnavailableError
@@ -136,6 +153,40 @@ def _fit(terms: FitTerms, access: JobAccess) -> str:
     return train_model(access, terms.estimator, parameters, rows, terms.target, terms.columns)
 
 
+class UnpaidLease(OpenLease):
+    """A lease that is not charged: its first step is priced, and then the check of a job ends.
+
+    So a step that the budget or the catalog forbids is refused before the charge.
+    """
+
+    def __init__(self, kernel: Kernel, price: Price, pot: str) -> None:
+        self._kernel = kernel
+        self._pot = pot
+        self._price = price
+
+    @property
+    def left(self) -> Fraction:
+        """What the steps would cost together."""
+        return self._price.value
+
+    def release(
+        self,
+        query: Query,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        family: str | None = None,
+    ) -> tuple[int, ...]:
+        """Price a step as a charged lease would, and end the check."""
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        allow_epsilon_only = self._price.rho is None
+        self._kernel.price(write_request(query, price, self._pot, family, allow_epsilon_only))
+        raise ChargeReachedError
+
+    def close(self) -> None:
+        """Nothing was charged, and nothing is stored."""
+
+
 class JobAccess:
     """What an algorithm asks of the curator: public facts, and leases of one pot."""
 
@@ -165,8 +216,9 @@ class JobAccess:
         return self._curator.view(pot)
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
-        """Charge the pot for a lease."""
-        self._check_charge()
+        """Charge the pot for a lease; in a check, one whose first step is priced and no more."""
+        if not self._may_charge:
+            return UnpaidLease(self.kernel, price, pot)
         return self._note(self._curator.open_lease(price, pot))
 
     def run_algorithm(self, name: str, terms: Mapping[str, object], pot: str) -> str | None:

@@ -18,13 +18,20 @@ from dither.curator.page_calls import PAGE_CALLS, serve_page_call
 from dither.curator.saved_questions import SavedQuestions
 from dither.curator.schedule import READING_GRID_S, await_tick
 from dither.curator.signed_acts import do_signed_act, read_limit_head
-from dither.errors import DitherError
+from dither.errors import DitherError, RefusedError
 from dither.identity import Authority, Principal
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import FaultError, ProtocolError, report_fault
+from dither.rules import PrivacyRule
 
 LOGIN_GRID_S = 1.0
 """Logins leave at whole seconds: checking a password takes longer the busier the curator is."""
+
+LEDGER_NOT_USABLE = (
+    "the ledger of this dataset cannot be used now: the data steward runs 'dither ledger verify "
+    "CATALOG' on the curator's machine, which says why"
+)
+_RULES_OF_THE_LEDGER = (PrivacyRule.ROLLBACK, PrivacyRule.DURABLE)
 
 
 class CuratorService:
@@ -47,26 +54,24 @@ class CuratorService:
         try:
             result = self._serve(document)
         except DitherError as error:
-            return _write_reply(number, error=documents.write_error(error))
+            return _write_reply(number, error=documents.write_error(_hide_ledger(error)))
         except Exception as error:
             report_fault(error)
             return _write_reply(number, error=documents.write_error(FaultError()))
         return _write_reply(number, result=result)
 
     def _serve(self, document: Any) -> BaseModel:
-        try:
-            frame = messages.CallFrame.model_validate(document)
-        except ValidationError as error:
-            raise ProtocolError(_describe_problem(error)) from None
         dataset = None
+        is_login = False
         try:
+            frame = _read_frame(document)
+            is_login = isinstance(frame.call, act_messages.LogIn)
             outcome = self._serve_account(frame)
             if outcome is not None:
                 return outcome
             principal, dataset = self._find_dataset(frame)
         finally:
             if dataset is None and self._keeps_schedule:
-                is_login = isinstance(frame.call, act_messages.LogIn)
                 await_tick(LOGIN_GRID_S if is_login else READING_GRID_S)
         return dataset.serve(frame.call, principal, partial(self._authorize, frame))
 
@@ -117,6 +122,21 @@ class CuratorService:
     def _authorize(self, frame: messages.CallFrame) -> Principal:
         """Who sends a frame, by the tokens and grants of this moment."""
         return self._authority.authorize(self._authority.verify(frame.token), frame.dataset)
+
+
+def _hide_ledger(error: DitherError) -> DitherError:
+    """The error as askers may see it: where the ledger lies, and how long it is, is not theirs."""
+    if not isinstance(error, RefusedError) or error.rule not in _RULES_OF_THE_LEDGER:
+        return error
+    report_fault(error)
+    return RefusedError(LEDGER_NOT_USABLE, rule=PrivacyRule.DURABLE)
+
+
+def _read_frame(document: Any) -> messages.CallFrame:
+    try:
+        return messages.CallFrame.model_validate(document)
+    except ValidationError as error:
+        raise ProtocolError(_describe_problem(error)) from None
 
 
 def _read_number(document: Any) -> int:

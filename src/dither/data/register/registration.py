@@ -296,9 +296,10 @@ def _repair(registering: _Registering, table: Table) -> Counts:
 
 
 def _count_spellings(registering: _Registering, table: Table) -> Counts:
-    """Count owners that differ from another by case or spaces only, for the steward.
+    """Count owners that differ from another by case, spaces or zeros only, for the steward.
 
-    One person written in two forms is two units, each with rows and protection of its own.
+    One person written in two forms is two units, each with rows and protection of its own. Owners
+    of the tables before this one count too: 7 in one file is often 7.0 or 007 in the next.
     """
     if not isinstance(table.owner, OwnerColumn):
         return []
@@ -307,12 +308,13 @@ def _count_spellings(registering: _Registering, table: Table) -> Counts:
         if registering.catalog.unit.column is None
         else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
     )
-    folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
-    owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
+    bare = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
+    folded = f"regexp_replace({bare}, '^0*([0-9]+)(\\.0*)?$', '\\1')"
+    owners = f"SELECT DISTINCT {person} AS person FROM {UNITS}"
     alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
     return [
         (
-            "owners that differ from another by case or spaces only",
+            "owners that differ from another by case, spaces or zeros only",
             registering.count(f"SELECT sum(n) FROM ({alike})"),
         )
     ]

@@ -28,6 +28,8 @@ _RANGES = {
 }
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "GEOMETRY")
 _ROUNDED = ("FLOAT", "DOUBLE")
+_ONE_TEXT = re.compile(r"VARCHAR|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|DECIMAL\(\d+,\s*0\)")
+"""Types of which equal values are one text, also of two of them."""
 
 
 class SourceError(DitherError):
@@ -83,3 +85,19 @@ def check_ids(table: Table, whole_types: dict[str, str]) -> None:
                 "with its decimals, so a person may be two where another table has whole numbers: "
                 "cast the column to BIGINT, decimal(38, 0) or text at the source"
             )
+
+
+def check_mixed_ids(where: str, whole_types: set[str]) -> None:
+    """Refuse an id of several types, unless equal values of them are one text.
+
+    >>> check_mixed_ids("visits.patient", {"VARCHAR", "BIGINT", "DECIMAL(38,0)"})
+    >>> check_mixed_ids("visits.patient", {"VARCHAR", "DOUBLE"})
+    Traceback (most recent call last):
+    dither.data.register.source_types.SourceError: visits.patient: ...
+    """
+    if len(whole_types) > 1 and not all(map(_ONE_TEXT.fullmatch, whole_types)):
+        raise SourceError(
+            f"{where}: the files have the types {', '.join(sorted(whole_types))} for an id, which "
+            "write one value in several ways, so a person may be two: cast the column to text or "
+            "to whole numbers in every file"
+        )

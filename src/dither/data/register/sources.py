@@ -19,11 +19,17 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from dither.catalog import Source, Table
+from dither.catalog import Id, Source, Table
 from dither.data.quoting import name, text
 from dither.data.register.csv_source import csv_relation, csv_text, read_header, rejects_table
 from dither.data.register.parquet import open_reader
-from dither.data.register.source_types import SourceError, check_ids, check_types, text_of
+from dither.data.register.source_types import (
+    SourceError,
+    check_ids,
+    check_mixed_ids,
+    check_types,
+    text_of,
+)
 
 _CHUNK_BYTES = 1 << 24
 
@@ -115,6 +121,7 @@ def check_source_types(
     types = {column: kind.split("(")[0] for column, kind in described.items()}
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
+        _check_files(connection, location, table)
         rows = connection.execute(
             f"SELECT name FROM parquet_schema({text(str(location / table.source_name))}) WHERE "
             f"precision > 38"
@@ -126,6 +133,31 @@ def check_source_types(
     check_types(table, declared, wide_columns)
     check_ids(table, {column: described[source_name] for column, source_name in sources.items()})
     return declared
+
+
+def _check_files(connection: duckdb.DuckDBPyConnection, location: Path, table: Table) -> None:
+    """Refuse ids that the files of a wildcard write in several ways, by one file of each schema.
+
+    The engine casts all files to the types of the first. Where that one has texts, a number with
+    decimals of another file would be a text of its own: another person.
+    """
+    pattern = text(str(location / table.source_name))
+    files = connection.execute(
+        "SELECT min(file) FROM (SELECT file_name AS file, list(concat_ws(' ', name, type, "
+        "converted_type, logical_type, precision, scale)) AS schema "
+        f"FROM parquet_schema({pattern}) GROUP BY file_name) GROUP BY schema ORDER BY 1"
+    ).fetchall()
+    schemas = [
+        dict(_describe(connection, "parquet", Path(file).parent, Path(file).name))
+        for (file,) in files
+    ]
+    for column in table.columns:
+        if isinstance(column, Id):
+            source_name = name_at_source(table, column.name)
+            check_mixed_ids(
+                f"{table.name}.{column.name}",
+                {schema[source_name] for schema in schemas if source_name in schema},
+            )
 
 
 def text_rows(

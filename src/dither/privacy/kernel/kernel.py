@@ -343,16 +343,9 @@ def price_request(request: Request, version: Version, view: LedgerView, rules: i
     if request.context != "asked":
         version = replace(version, context=DRY_RUN)
     version = version if version.rules == rules else replace(version, rules=rules)
-    path = view.path
-    if len(path) == 1 and path[0].policy == "separate":
-        raise RefusedError(
-            f"groups are kept apart here: ask from a group's own budget, not from "
-            f"{request.pot!r}, which sees all",
-            rule=PrivacyRule.PAID_VALUES,
-        )
-    refuse_shared_pots(view)
-    check_parts(request, path, version.catalog, version.number)
-    delta = delta_of_path(path)
+    check_asking_pot(view)
+    check_parts(request, view.path, version.catalog, version.number)
+    delta = delta_of_path(view.path)
     steps = calibrate_request(request, version.kernel_analyses, delta)
     loss = loss_of(steps)
     key = repeat_key(request, steps, loss, delta, version)
@@ -367,6 +360,17 @@ def _refuse_rehearsal(priced: Priced) -> None:
 def now() -> str:
     """The time of a release, to the second: the one time that anyone sees."""
     return datetime.now(UTC).replace(microsecond=0).isoformat()
+
+
+def check_asking_pot(view: LedgerView) -> None:
+    """Refuse a pot from which nobody asks: one that sees all groups, or that pays for others."""
+    if len(view.path) == 1 and view.path[0].policy == "separate":
+        raise RefusedError(
+            f"groups are kept apart here: ask from a group's own budget, not from "
+            f"{view.path[0].name!r}, which sees all",
+            rule=PrivacyRule.PAID_VALUES,
+        )
+    refuse_shared_pots(view)
 
 
 def refuse_shared_pots(view: LedgerView) -> None:

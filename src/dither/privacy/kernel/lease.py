@@ -28,7 +28,7 @@ import pyarrow as pa
 from dither.canonical import digest
 from dither.errors import RefusedError, UnavailableError
 from dither.privacy.charges.measures import leaf_events, pair
-from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel, check_asking_pot
 from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements
@@ -110,6 +110,7 @@ class Lease:
         self._version = kernel.version
         self._open = False
         charged = self._state_plan(planned)
+        check_asking_pot(kernel.ledger.view(pot))
         kernel.check_incidents(pot)
         self._measurer = kernel.connect(self._version)
         self._measurer.keeps_rows = True

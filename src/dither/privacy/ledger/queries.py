@@ -78,14 +78,18 @@ class Readings:
     def find(self, request_hash: str, pot: str) -> Found | None:
         """Return the newest stored answer to a request; None where there is none.
 
+        Where groups are kept apart, it is the newest that this pot has paid for, or owes least for.
         It says which pots on the path of `pot` have not paid for it.
         """
         with self._database.transaction(write=False) as transaction:
-            answer = rows.newest_answer(transaction, request_hash)
+            terms = self._terms_of(transaction)
+            path_names = pot_tree.path(terms, pot)
+            is_separate = terms[path_names[-1]].policy == "separate"
+            path = path_names if is_separate else ()
+            answer = rows.newest_answer(transaction, request_hash, path)
             if answer is None:
                 return None
             payers = rows.payers(transaction, answer[0])
-            path_names = pot_tree.path(self._terms_of(transaction), pot)
             _, body, _ = rows.entry(transaction, answer[1])
             stored = rows.release(transaction, answer[0])
             assert stored is not None

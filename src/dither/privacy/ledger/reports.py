@@ -116,7 +116,8 @@ class Reports(Readings):
         With a `payer`, a release counts only where that pot paid for it.
         """
         with self._database.transaction(write=False) as transaction:
-            answer = rows.newest_answer(transaction, request_hash)
+            path = () if payer is None else (payer,)
+            answer = rows.newest_answer(transaction, request_hash, path)
             if answer is None or payer is None:
                 return answer is not None
             return payer in rows.payers(transaction, answer[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -38,9 +38,8 @@ _INCIDENTS = (
 )
 _STORED = "SELECT nonce, arrow_bytes, meta_json FROM release WHERE seq = :at"
 _COMMITTED = "SELECT commit_seq FROM release WHERE seq = :at"
-_ANSWERS = (
-    "SELECT seq, commit_seq FROM release WHERE request_hash = :wanted ORDER BY seq DESC LIMIT 1"
-)
+_ANSWERS = "SELECT seq, commit_seq FROM release WHERE request_hash = :wanted ORDER BY seq DESC"
+_NEWEST_ANSWER = f"{_ANSWERS} LIMIT 1"
 _SHARES = "SELECT pot FROM share WHERE release = :at"
 _TOTALS = "SELECT spent, delta_spent, reissued, cap FROM pot_state WHERE pot = :name"
 _NEW_TOTALS = (
@@ -158,13 +157,29 @@ def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
     transaction.run(tables.RELEASE.insertion, row)
 
 
-def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
+def newest_answer(
+    transaction: Transaction, request_hash: str, path: Sequence[str] = ()
+) -> tuple[int, int] | None:
     """Return (reserve, commit) of the newest release that answers a request, or None.
 
-    A reissue comes after what it supersedes.
+    With the names of a pot's `path`, it is the newest of those for which the fewest of them owe:
+    what other groups buy does not take away what this one has paid for. A reissue comes after what
+    it supersedes, and takes its place.
     """
-    row = transaction.first_row(_ANSWERS, {"wanted": request_hash})
-    return (row[0], row[1]) if row else None
+    wanted = {"wanted": request_hash}
+    if not path:
+        row = transaction.first_row(_NEWEST_ANSWER, wanted)
+        return (row[0], row[1]) if row else None
+    chosen = None
+    fewest = len(path) + 1
+    superseded = set()
+    for seq, commit_seq in transaction.rows(_ANSWERS, wanted):
+        owing = len(set(path) - payers(transaction, seq))
+        if seq not in superseded and owing < fewest:
+            chosen = (seq, commit_seq)
+            fewest = owing
+        superseded.add((entry(transaction, seq)[1]["reissue"] or {}).get("supersedes"))
+    return chosen
 
 
 def payers(transaction: Transaction, seq: int) -> frozenset[str]:
