@@ -38,7 +38,9 @@ from dither.privacy.mechanisms.score_selection import ScoreSelection
 
 Array = NDArray[Any]
 STEPS = 1 << 16
-"""The clip norm is so many steps of the grid on which vectors are added up."""
+"""The clip norm is so many steps of the grid on which vectors of a table are added up."""
+_MOST_STEPS = 1 << 32
+_MOST_SIGMA = 1 << 37
 _BLOCK_NUMBERS = 1 << 17
 _COUNT_STEPS = 1 << 8
 """So many steps are one row in a count."""
@@ -84,6 +86,21 @@ class ChoicePlan(ReleasePlan):
         """The scale of the choice: a coordinate that falls short of the best by so much is chosen
         e times more rarely."""
         return 2 * clip / float(self.epsilon)
+
+
+def count_grid_steps(release_rho: Fraction, adjacency: Adjacency) -> int:
+    """The clip norm in steps of the grid on which arrays are added up: a power of two, as large as
+    noise can be drawn for, and exact for 2**31 rows.
+
+    >>> from dither.privacy.losses import ADD_REMOVE
+    >>> count_grid_steps(Fraction(1, 1000), ADD_REMOVE) == 2**32
+    True
+    """
+    reach = 2 if adjacency.neighbours == "replace" else 1
+    steps = _MOST_STEPS
+    while steps > STEPS and (reach * steps) ** 2 > 2 * release_rho * _MOST_SIGMA**2:
+        steps //= 2
+    return steps
 
 
 def bound_vectors(l2_squared: int, length: int, adjacency: Adjacency) -> Sensitivity:
@@ -154,6 +171,7 @@ class ArraySums:
         self._labels = labels
         self._plan = plan
         self._adjacency = adjacency
+        self._grid_steps = count_grid_steps(plan.release_rho, adjacency)
         self._losses: list[PrivacyLoss] = []
         self._scored: tuple[ScoredTree, ...] = ()
         self._scores = np.zeros(rows.size)
@@ -180,25 +198,29 @@ class ArraySums:
 
     def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
-        noise = self._pay(STEPS, theta.size)
+        noise = self._pay(self._grid_steps, theta.size)
         weights = quantise_weights(theta)
-        per_step = STEPS / (clip * FACTOR_SCALE * FEATURE_SCALE)
+        per_step = self._grid_steps / (clip * FACTOR_SCALE * FEATURE_SCALE)
         total = np.zeros(theta.shape, np.int64)
-        for rows, labels in self._list_blocks(len(theta)):
+        for rows, labels in self._list_blocks(1):
             factors = find_residuals(loss, rows.multiply(weights), labels)
-            total += add_rows(rows, factors, per_step, STEPS)
-        gradient: Array = noise.release(total).astype(float) * (clip / STEPS)
-        return gradient
+            total += add_rows(rows, factors, per_step, self._grid_steps)
+        return self._add_noise(noise, total, clip)
 
     def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
-        noise = self._pay(STEPS, self.width)
-        per_step = STEPS / (clip * FEATURE_SCALE)
+        noise = self._pay(self._grid_steps, self.width)
+        per_step = self._grid_steps / (clip * FEATURE_SCALE)
         total = np.zeros((1, self.width), np.int64)
         for rows, _ in self._list_blocks(1):
-            total += add_rows(rows, np.ones((1, rows.size)), per_step, STEPS)
-        features: Array = noise.release(total)[0].astype(float) * (clip / STEPS)
+            total += add_rows(rows, np.ones((1, rows.size)), per_step, self._grid_steps)
+        features: Array = self._add_noise(noise, total, clip)[0]
         return features
+
+    def _add_noise(self, noise: IntegerRoundedGaussian, total: Array, clip: float) -> Array:
+        """A sum on the grid with its noise, in the units of its clip norm."""
+        noisy: Array = noise.release(total).astype(float) * (clip / self._grid_steps)
+        return noisy
 
     def release_moments(self, *, has_label: bool = True) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix.
@@ -224,15 +246,15 @@ class ArraySums:
 
     def release_nearest(self, theta: Array, clip: float) -> Array:
         """The sum of clipped features of the rows that score highest in each row of `theta`."""
-        noise = self._pay(STEPS, theta.size)
+        noise = self._pay(self._grid_steps, theta.size)
         weights = quantise_weights(theta)
+        per_step = self._grid_steps / (clip * FEATURE_SCALE)
         total = np.zeros(theta.shape, np.int64)
-        for rows, _ in self._list_blocks(len(theta)):
+        for rows, _ in self._list_blocks(1):
             nearest = rows.multiply(weights).argmax(axis=0)
             factors = (np.arange(len(theta))[:, None] == nearest).astype(float)
-            total += add_rows(rows, factors, STEPS / (clip * FEATURE_SCALE), STEPS)
-        sums: Array = noise.release(total).astype(float) * (clip / STEPS)
-        return sums
+            total += add_rows(rows, factors, per_step, self._grid_steps)
+        return self._add_noise(noise, total, clip)
 
     def release_leaf_counts(self, splits: Array, classes: int) -> Array:
         """How many rows every leaf and class has: a row is in one of them."""
