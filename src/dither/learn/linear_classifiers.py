@@ -4,6 +4,7 @@ machine whose hinge is rounded."""
 from __future__ import annotations
 
 from fractions import Fraction
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dither.canonical import Number
 from dither.errors import ParameterError
 from dither.learn.base import PrivateEstimator
+from dither.learn.coefficient_errors import find_weight_errors, make_intervals
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
 from dither.learn.descent import DescentPlan, descend, plan_descent
 from dither.learn.encode import encode_rows
@@ -27,7 +29,7 @@ from dither.learn.perturbation import (
 from dither.learn.rehearsal import Rehearsal, rehearse_descent
 from dither.learn.residuals import Loss
 from dither.learn.solvers import PERTURBED, choose_solver
-from dither.learn.sums import Array, NoisySums
+from dither.learn.sums import Array, NoisyMoments, NoisySums
 from dither.learn.table_columns import TableRows, find_rows, find_target
 from dither.learn.targets import encode_classes, read_classes, read_table_classes
 from dither.privacy.losses import Adjacency, compose
@@ -94,6 +96,7 @@ class _DescentClassifier(PrivateClassifier):
         learning_rate: float | None = None,
         penalty: float = 0.0,
         solver: str = "auto",
+        intervals: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -108,6 +111,7 @@ class _DescentClassifier(PrivateClassifier):
         self.learning_rate = learning_rate
         self.penalty = penalty
         self.solver = solver
+        self.intervals = intervals
 
     def _check_classes(self) -> None:
         """Choose the solver, by rule unless it is stated."""
@@ -123,6 +127,10 @@ class _DescentClassifier(PrivateClassifier):
         )
         self.solver_ = choice.name
         self.solver_reason_ = choice.reason
+        if self.intervals and (choice.name != "descent" or self._choose_loss() != "logistic"):
+            raise ParameterError(
+                "intervals are for two classes by the logistic loss and descent: leave them out"
+            )
 
     def _fit_arrays(self, X: Any, y: Any) -> Any:
         """A minimum that is released once is paid for as such; all else by noisy sums."""
@@ -179,6 +187,7 @@ class _DescentClassifier(PrivateClassifier):
             learning_rate=self.learning_rate,
             clip=self.clip,
             penalty=self.penalty,
+            has_moments=bool(self.intervals),
         )
 
     def rehearse(
@@ -207,6 +216,34 @@ class _DescentClassifier(PrivateClassifier):
             return
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         self.weights_ = descend(sums, self._choose_loss(), outputs, plan)
+        if plan.moments:
+            self._find_errors(sums, plan)
+
+    def _find_errors(self, sums: NoisySums, plan: DescentPlan) -> None:
+        """Buy second moments, and tell from them how far the weights may be off."""
+        released = [sums.release_moments(has_label=False) for _ in range(plan.moments)]
+        matrix = sum(moments.matrix for moments in released) / (plan.moments * plan.people)
+        noise = released[0].noise / (sqrt(plan.moments) * plan.people)
+        errors = find_weight_errors(
+            self.weights_[0],
+            NoisyMoments(matrix[:-1, :-1], noise),
+            plan,
+            sums.noise * plan.clip / plan.people,
+        )
+        self.bias_ = errors.bias
+        self.spread_ = errors.spread
+
+    def coefficient_intervals(self, confidence: float = 0.95) -> Array:
+        """Intervals of the weights of the features, a row each: they hold the noise of all releases,
+        the steps that were left to go, and the spread of the people.
+
+        Bought with the model: `intervals=True`. They rest on a normal approximation, and on
+        gradients that are not clipped, as is the rule with `intervals`.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "spread_"):
+            raise ParameterError("intervals are bought with the model: fit it with intervals=True")
+        return make_intervals(self.coef_[0] - self.bias_[1:], self.spread_[1:], confidence)
 
     @property
     def coef_(self) -> Array:

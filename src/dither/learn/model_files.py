@@ -28,6 +28,8 @@ _ARRAYS = (
     "splits_",
     "leaf_counts_",
     "scores_",
+    "bias_",
+    "spread_",
 )
 
 

@@ -125,6 +125,10 @@ class NoisySums(Protocol):
     def width(self) -> int:
         """How many features a row has."""
 
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on a number, for a clip norm of 1."""
+
     def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
 
@@ -185,6 +189,12 @@ class ArraySums:
     def width(self) -> int:
         """How many features a row has."""
         return self._rows.facts.width
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on a number, for a clip norm of 1."""
+        reach = 2 if self._adjacency.neighbours == "replace" else 1
+        return reach / sqrt(2 * self._plan.release_rho)
 
     @property
     def loss(self) -> Composed:
