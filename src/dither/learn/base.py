@@ -99,10 +99,13 @@ class PrivateEstimator(BaseEstimator):
         """Check everything that is declared but the columns; refuses before a value is read."""
         check_settings(self.get_params(deep=False))
         self._people = read_people(self.n)
-        self._delta = read_delta(self.delta, self._people)
+        self._delta = self._read_delta()
         if self.neighbours not in _NEIGHBOURS:
             raise ParameterError("neighbours is 'add_remove' or 'replace'")
         self._budget = read_budget(self.epsilon)
+
+    def _read_delta(self) -> Fraction:
+        return read_delta(self.delta, self._people)
 
     def _check_bounds(self) -> None:
         """Refuse columns without any declaration."""

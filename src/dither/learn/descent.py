@@ -41,9 +41,14 @@ class DescentPlan(ReleasePlan):
         return self.releases - self.moments
 
     @property
+    def divisor(self) -> float:
+        """What a sum of gradients is divided by: public."""
+        return self.people
+
+    @property
     def noise(self) -> float:
         """The standard deviation of the noise on each number of a mean gradient (add_remove)."""
-        return self.clip / sqrt(2 * self.release_rho) / self.people
+        return self.clip / sqrt(2 * self.release_rho) / self.divisor
 
 
 def plan_descent(
@@ -60,10 +65,10 @@ def plan_descent(
     """Choose what is not stated.
 
     The clip norm is half the longest gradient, or all of it where errors of weights are asked for:
-    clipping moves the weights, and no interval knows how far. The learning rate times the steps is as large as
-    noise allows (its random walk has the standard deviation 0.7), with steps no longer than the
-    curvature of the loss allows. Second moments, where they are asked for, are released as often
-    as makes them a ninth of the steps, at most 20 times.
+    clipping moves the weights, and no interval knows how far. The learning rate times the steps is
+    as large as noise allows (its random walk has the standard deviation 0.7), with steps no longer
+    than the curvature of the loss allows. Second moments, where they are asked for, are released as
+    often as makes them a ninth of the steps, at most 20 times.
     """
     norm = (longest_row if has_moments else longest_row / 2) if clip is None else clip
     if not 0 < norm < inf:
@@ -97,7 +102,7 @@ def descend(sums: NoisySums, loss: Loss, outputs: int, plan: DescentPlan) -> Arr
     total = np.zeros_like(theta)
     averaged = count_averaged(plan.steps)
     for step in range(plan.steps):
-        gradient = sums.release_gradient(loss, theta, plan.clip) / plan.people
+        gradient = sums.release_gradient(loss, theta, plan.clip) / plan.divisor
         velocity = MOMENTUM * velocity + gradient + plan.penalty * theta
         theta = theta - plan.learning_rate * velocity
         np.clip(theta, -LARGEST_WEIGHT, LARGEST_WEIGHT, out=theta)

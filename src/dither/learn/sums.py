@@ -33,8 +33,9 @@ from dither.plan.tree_functions import ScoredTree
 from dither.privacy.losses import Adjacency, BoundedRange, Composed, compose
 from dither.privacy.losses import Loss as PrivacyLoss
 from dither.privacy.mechanisms.quantile_families import root_down
-from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian, build_for_sample
 from dither.privacy.mechanisms.score_selection import ScoreSelection
+from dither.privacy.noise import SystemSource
 
 Array = NDArray[Any]
 STEPS = 1 << 16
@@ -175,6 +176,7 @@ class ArraySums:
         self._labels = labels
         self._plan = plan
         self._adjacency = adjacency
+        self._rate: Fraction | None = getattr(plan, "rate", None)
         self._grid_steps = count_grid_steps(plan.release_rho, adjacency)
         self._losses: list[PrivacyLoss] = []
         self._scored: tuple[ScoredTree, ...] = ()
@@ -208,11 +210,11 @@ class ArraySums:
 
     def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
-        noise = self._pay(self._grid_steps, theta.size)
+        noise = self._pay_gradient(theta.size)
         weights = quantise_weights(theta)
         per_step = self._grid_steps / (clip * FACTOR_SCALE * FEATURE_SCALE)
         total = np.zeros(theta.shape, np.int64)
-        for rows, labels in self._list_blocks(1):
+        for rows, labels in self._list_blocks(1, self._rate):
             factors = find_residuals(loss, rows.multiply(weights), labels)
             total += add_rows(rows, factors, per_step, self._grid_steps)
         return self._add_noise(noise, total, clip)
@@ -326,6 +328,16 @@ class ArraySums:
         """The noise of a release whose vectors are at most `largest` steps long, paid for."""
         return self._pay_squared(largest**2, length)
 
+    def _pay_gradient(self, length: int) -> IntegerRoundedGaussian:
+        """The noise of a gradient, over all rows or over a sample of them."""
+        if self._rate is None:
+            return self._pay(self._grid_steps, length)
+        self._check_count()
+        bound = bound_vectors(self._grid_steps**2, length, self._adjacency)
+        noise = build_for_sample(self._plan.release_rho, bound, self._rate, self._adjacency.unit)
+        self._losses.append(noise.loss())
+        return noise
+
     def _pay_squared(self, squared: int, length: int) -> IntegerRoundedGaussian:
         """The same for the square of that length."""
         self._check_count()
@@ -338,10 +350,19 @@ class ArraySums:
         if len(self._losses) >= self._plan.releases:
             raise ParameterError(f"all {self._plan.releases:,} planned releases were made")
 
-    def _list_blocks(self, copies: int) -> Iterator[tuple[FeatureRows, Array]]:
-        """The rows in blocks of bounded memory, with their labels."""
+    def _list_blocks(
+        self, copies: int, rate: Fraction | None = None
+    ) -> Iterator[tuple[FeatureRows, Array]]:
+        """The rows in blocks of bounded memory, with their labels; or those of a new sample, in
+        which each row is by a coin of its own."""
         numbers = copies * (len(self._rows.dense) + 4)
         block = max(1 << 10, _BLOCK_NUMBERS // numbers)
         for start in range(0, self._rows.size, block):
             rows = self._rows.slice(start, start + block)
-            yield rows.with_floats(), self._labels[start : start + block]
+            labels = self._labels[start : start + block]
+            if rate is not None:
+                coins = SystemSource().words(rows.size)
+                chosen = np.flatnonzero(coins < np.uint64(int(rate * 2**64)))
+                rows = rows.choose(chosen)
+                labels = labels[chosen]
+            yield rows.with_floats(), labels

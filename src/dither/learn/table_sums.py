@@ -98,7 +98,8 @@ class TableSums:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
         steps = quantise_weights(theta)[:, list(self._features.positions)]
         function = self._make_gradient(loss, [tuple(map(int, row)) for row in steps])
-        return self._place(self._release(function, clip), len(theta))
+        query = replace(self._make_query(function, clip), rate=getattr(self._plan, "rate", None))
+        return self._place(self._release_query(query), len(theta))
 
     def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
