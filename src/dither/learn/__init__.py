@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dither.learn.pca import PCA
     from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
     from dither.learn.search import PrivateSearchCV
+    from dither.learn.streams import StreamClassifier
 
 _MODULES = {
     "PCA": "pca",
@@ -34,6 +35,7 @@ _MODULES = {
     "NaiveBayes": "naive_bayes",
     "PoissonRegression": "regressors",
     "Ridge": "regressors",
+    "StreamClassifier": "streams",
 }
 _FUNCTIONS = {
     "PrivateSearchCV": "search",
@@ -57,6 +59,7 @@ __all__ = [
     "PoissonRegression",
     "PrivateSearchCV",
     "Ridge",
+    "StreamClassifier",
     "measure_classifier",
     "read_model",
     "write_model",

@@ -8,6 +8,7 @@ noise comes from the operating system.
 from __future__ import annotations
 
 import json
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,6 +32,7 @@ from dither.learn.guarantees import (
     read_delta,
     read_people,
 )
+from dither.learn.leakage_lint import lint_target
 from dither.learn.sums import Array, ArraySums, NoisySums, ReleasePlan
 from dither.learn.table_columns import (
     TableFeatures,
@@ -187,6 +189,8 @@ class PrivateEstimator(BaseEstimator):
         All that is public is checked first, so that what it would refuse is not sent.
         """
         training = self._prepare_rows(con, rows, target, columns)
+        for sentence in self._lint(training, target):
+            warnings.warn(sentence, stacklevel=3)
         names = [str(column.name) for column in training.features.facts.columns]
         terms = {
             "estimator": type(self).__name__,
@@ -226,8 +230,17 @@ class PrivateEstimator(BaseEstimator):
         """What `fit_table` would do and cost. Reads the catalog alone and spends nothing."""
         training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
         return describe_training(
-            training.plan, training.features.facts, self._people, self._budget, self._delta
+            training.plan,
+            training.features.facts,
+            self._people,
+            self._budget,
+            self._delta,
+            self._lint(training, target),
         )
+
+    def _lint(self, training: TableTraining, target: str | None) -> tuple[str, ...]:
+        names = [str(column.name) for column in training.features.facts.columns]
+        return lint_target(training.rows.plan, target, names)
 
     def _prepare_rows(
         self, con: Any, rows: TableRows, target: str | None, columns: Any

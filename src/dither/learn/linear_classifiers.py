@@ -319,13 +319,10 @@ class _DescentClassifier(PrivateClassifier):
         return intercept
 
 
-class LogisticRegression(_DescentClassifier):
-    """Private logistic regression: binary, or multinomial for three classes and more.
+class LogisticProbabilities:
+    """Probabilities of classes from the scores of a logistic model."""
 
-    `bounds` and `categories` declare the columns, `classes` the labels, `n` the number of people:
-    public knowledge, never taken from X or y. Settings that are not stated follow by rule from
-    public numbers. Proof: docs/proofs/private-learning.md.
-    """
+    decision_function: Any
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""
@@ -340,6 +337,15 @@ class LogisticRegression(_DescentClassifier):
         """Logarithms of `predict_proba`."""
         logarithms: Array = np.log(np.maximum(self.predict_proba(X), 1e-300))
         return logarithms
+
+
+class LogisticRegression(LogisticProbabilities, _DescentClassifier):
+    """Private logistic regression: binary, or multinomial for three classes and more.
+
+    `bounds` and `categories` declare the columns, `classes` the labels, `n` the number of people:
+    public knowledge, never taken from X or y. Settings that are not stated follow by rule from
+    public numbers. Proof: docs/proofs/private-learning.md.
+    """
 
 
 class SVC(_DescentClassifier):
