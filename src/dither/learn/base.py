@@ -250,10 +250,17 @@ class PrivateEstimator(BaseEstimator):
         self._read_table_target(rows, target)
         names = list_feature_columns(rows, target, columns)
         features = read_table_features(rows, names, self.bins)
+        self._lower_delta(con)
         rho = rho_for(self._budget, self._delta)
         plan = self._plan_releases(rho, self._people, features.facts)
         adjacency = Adjacency(con.catalog.neighbours, con.catalog.unit.label)
         return TableTraining(rows, features, plan, adjacency)
+
+    def _lower_delta(self, con: Any) -> None:
+        """Take the delta of the budget where it is below the estimator's: a budget counts epsilon
+        at its own delta, and pays no more than was stated."""
+        if con.question_delta:
+            self._delta = min(self._delta, con.question_delta)
 
     def _read_table_target(self, rows: TableRows, target: str | None) -> None:
         """Check the target of a table, and take its facts from the catalog."""
