@@ -71,6 +71,7 @@ ESTIMATORS = [
     learn.GradientBoosting(**GENEROUS, classes=(0, 1), trees=20),
     learn.KMeans(**GENEROUS, n_clusters=3),
     learn.Lasso(**GENEROUS, target_bounds=(-600, 600)),
+    learn.StreamClassifier(**GENEROUS, classes=(0, 1, 2), steps=32),
 ]
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dither.learn.additive import AdditiveClassifier
     from dither.learn.after_fit import measure_classifier
     from dither.learn.boosting import GradientBoosting
+    from dither.learn.bought_bins import buy_bins
     from dither.learn.decision_tree import DecisionTree
     from dither.learn.kmeans import KMeans
     from dither.learn.lasso import Lasso
@@ -39,6 +40,7 @@ _MODULES = {
 }
 _FUNCTIONS = {
     "PrivateSearchCV": "search",
+    "buy_bins": "bought_bins",
     "measure_classifier": "after_fit",
     "read_model": "model_files",
     "write_model": "model_files",
@@ -60,6 +62,7 @@ __all__ = [
     "PrivateSearchCV",
     "Ridge",
     "StreamClassifier",
+    "buy_bins",
     "measure_classifier",
     "read_model",
     "write_model",

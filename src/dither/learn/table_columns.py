@@ -15,6 +15,7 @@ from dither.learn.columns import (
     Column,
     ColumnFacts,
     NumericColumn,
+    check_edges,
     check_width,
     make_edges,
 )
@@ -124,6 +125,7 @@ def _read_column(name: str, domain: Domain, bins: Any) -> Column:
         edges = tuple(float(edge) for edge in bins.get(name, ()))
     else:
         edges = make_edges(low, high, bins)
+    check_edges(edges, low, high, name)
     exact = [Fraction(edge).limit_denominator(_FINEST_EDGE) for edge in edges]
     return NumericColumn(name, low, high, tuple(float(edge) for edge in exact))
 
