@@ -1,6 +1,6 @@
 """Private learning on tables: accuracy against the same model without privacy, and time.
 
-    python bench/learn.py [--adult FOLDER] [--quick] [--json]
+    python bench/learn.py [--large] [--tables] [--lasso] [--adult FOLDER] [--quick] [--json]
 
 With `--adult` (a folder with the census file `adult.csv` of the UCI repository, with a header):
 AUC of our default models, means over 5 runs, settings by rule, on a fifth of the rows that training
@@ -277,12 +277,18 @@ def list_lasso_lines(runs: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    chosen = options(__doc__ or "", folder="adult")
-    lines = list_large_lines(100_000 if chosen.quick else 1_000_000)
-    lines += list_table_lines(20_000 if chosen.quick else 100_000)
-    lines += list_lasso_lines(2 if chosen.quick else RUNS)
+    chosen = options(__doc__ or "", "large", "tables", "lasso", folder="adult")
+    runs = 2 if chosen.quick else RUNS
+    is_all = not (chosen.large or chosen.tables or chosen.lasso)
+    lines: list[dict[str, object]] = []
+    if chosen.large or is_all:
+        lines += list_large_lines(100_000 if chosen.quick else 1_000_000)
+    if chosen.tables or is_all:
+        lines += list_table_lines(20_000 if chosen.quick else 100_000)
+    if chosen.lasso or is_all:
+        lines += list_lasso_lines(runs)
     if chosen.adult:
-        lines += list_adult_lines(chosen.adult, 2 if chosen.quick else RUNS)
+        lines += list_adult_lines(chosen.adult, runs)
     report("learn", lines, ("numpy", "scikit-learn"), as_json=chosen.json)
 
 
