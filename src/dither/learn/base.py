@@ -33,6 +33,7 @@ from dither.learn.guarantees import (
     read_people,
 )
 from dither.learn.leakage_lint import lint_target
+from dither.learn.rehearsal import Rehearsal, rehearse_fit
 from dither.learn.sums import Array, ArraySums, NoisySums, ReleasePlan
 from dither.learn.table_columns import (
     TableFeatures,
@@ -236,6 +237,25 @@ class PrivateEstimator(BaseEstimator):
             self._budget,
             self._delta,
             self._lint(training, target),
+        )
+
+    def rehearse(
+        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
+    ) -> Rehearsal:
+        """Train on people who are invented from the catalog, with the planned settings and noise.
+
+        Reads the catalog alone and spends nothing. For estimators with a target.
+        """
+        if target is None:
+            raise ParameterError("a rehearsal scores predictions of a target: name one")
+        training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
+        classes = getattr(self, "classes_", None)
+        return rehearse_fit(
+            self,
+            training.plan,
+            training.features.facts,
+            self._people,
+            None if classes is None else len(classes),
         )
 
     def _lint(self, training: TableTraining, target: str | None) -> tuple[str, ...]:

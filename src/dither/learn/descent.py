@@ -61,6 +61,7 @@ def plan_descent(
     clip: float | None = None,
     penalty: float = 0.0,
     has_moments: bool = False,
+    curvature: float = 0.25,
 ) -> DescentPlan:
     """Choose what is not stated.
 
@@ -68,14 +69,15 @@ def plan_descent(
     clipping moves the weights, and no interval knows how far. The learning rate times the steps is
     as large as noise allows (its random walk has the standard deviation 0.7), with steps no longer
     than the curvature of the loss allows. Second moments, where they are asked for, are released as
-    often as makes them a ninth of the steps, at most 20 times.
+    often as makes them a ninth of the steps, at most 20 times. `curvature` is that of the loss in
+    the margin.
     """
     norm = (longest_row if has_moments else longest_row / 2) if clip is None else clip
     if not 0 < norm < inf:
         raise ParameterError("clip is a positive number: the largest gradient of one person")
     if not 0 <= penalty < inf or not (learning_rate is None or 0 < learning_rate < inf):
         raise ParameterError("penalty is not negative, and learning_rate is a positive number")
-    steepest = 2 * (1 + MOMENTUM) / (longest_row**2 / 4 + penalty)
+    steepest = 2 * (1 + MOMENTUM) / (longest_row**2 * curvature + penalty)
     path = _WALK * (1 - MOMENTUM) * sqrt(2 * rho) * people / norm
     count = steps
     if count is None:

@@ -31,12 +31,11 @@ from dither.learn.perturbation import (
     perturb_output,
     read_signs,
 )
-from dither.learn.rehearsal import Rehearsal, rehearse_descent
 from dither.learn.residuals import Loss
-from dither.learn.sampled_descent import SampledPlan, plan_samples
+from dither.learn.sampled_descent import plan_samples
 from dither.learn.solvers import ONE_RELEASE, choose_solver
 from dither.learn.sums import Array, NoisyMoments, NoisySums
-from dither.learn.table_columns import TableRows, find_rows, find_target
+from dither.learn.table_columns import TableRows, find_target
 from dither.learn.targets import encode_classes, read_classes, read_table_classes
 from dither.learn.weight_grid import check_grid_width, choose_weights
 from dither.privacy.charges.conversions import rho_for
@@ -250,21 +249,6 @@ class _DescentClassifier(PrivateClassifier):
             raise ParameterError(
                 f"solver={self.solver_!r} is paid by epsilon and delta, not in parts: use descent"
             )
-
-    def rehearse(
-        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
-    ) -> Rehearsal:
-        """Train on people who are invented from the catalog, with the planned settings and noise.
-
-        Reads the catalog alone and spends nothing.
-        """
-        training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
-        if not isinstance(training.plan, DescentPlan) or isinstance(training.plan, SampledPlan):
-            raise ParameterError("a rehearsal is by descent: leave solver='auto'")
-        classes = len(self.classes_)
-        return rehearse_descent(
-            self._choose_loss(), classes, training.plan, training.features.facts
-        )
 
     def _choose_loss(self) -> Loss:
         return "logistic" if len(self.classes_) == 2 else "multinomial"

@@ -26,6 +26,8 @@ from dither.learn.table_columns import TableRows, find_target
 from dither.learn.targets import read_target_bounds, restore_target, scale_target
 
 _LARGEST_COUNT = 4096
+_COUNT_CURVATURE = 8.0
+"""Of the loss of counts, for the length of steps: larger ones are met by clipped gradients."""
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
@@ -249,6 +251,7 @@ class PoissonRegression(PrivateRegressor):
             learning_rate=self.learning_rate,
             clip=self.clip,
             penalty=self.penalty,
+            curvature=_COUNT_CURVATURE,
         )
 
     def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import sqrt
 
 from dither.learn.columns import ColumnFacts
+from dither.learn.descent import DescentPlan
 from dither.learn.sums import ReleasePlan
 
 
@@ -82,8 +83,8 @@ def describe_training(
     clip = float(getattr(plan, "clip", facts.largest_norm**2 + 1))
     rate = getattr(plan, "learning_rate", None)
     ceiling = None
-    if rate is not None:
-        ceiling = bound_excess_risk(clip, 1.0, plan.releases, plan.rho, facts.width, people)
+    if isinstance(plan, DescentPlan):
+        ceiling = bound_excess_risk(clip, 1.0, plan.steps, plan.rho, facts.width, people)
     return TrainingPlan(
         epsilon=float(epsilon),
         delta=float(delta),
