@@ -71,6 +71,16 @@ def test_no_row_adds_more_than_the_clip_norm_and_most_long_ones_nearly_that(outp
     assert sum(isqrt(square) > LARGEST - lost * FEATURE_SCALE for square in squares) > 100
 
 
+def test_a_row_of_exactly_the_clip_norm_is_not_lost() -> None:
+    """An intercept and three listed values: every row has the norm 2. All but 2**-18 of it stay."""
+    facts = declare_columns(list("abc"), None, dict.fromkeys("abc", "xy"), None)
+    rows = encode_rows(facts, [np.array(["x"] * 5, object)] * 3)
+    largest = 1 << 32
+    added = add_rows(rows, np.ones((1, 5)), largest / (2 * FEATURE_SCALE), largest)
+    assert abs(added[0, 0] / (5 * largest / 2) - 1) < 2**-18
+    assert int((added.astype(object) ** 2).sum()) <= 25 * largest**2
+
+
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_row_adds_the_same_whatever_rows_stand_beside_it(outputs: int) -> None:
     """Sums are those of single rows, in every order and number: integers, so exactly."""

@@ -21,7 +21,8 @@ Array = NDArray[Any]
 _BELOW_ONE = 1 - 2.0**-30
 """More than floats lose in a norm."""
 _BELOW_ONE_SQUARED = 1 - 2.0**-40
-"""More than floats lose in the square of a norm, and less than was left by `_BELOW_ONE`."""
+"""More than floats lose in the square of a norm, and less than `_BELOW_ONE` leaves: a row whose
+length is the clip norm itself is not lost."""
 
 
 def add_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:
@@ -55,8 +56,8 @@ def find_scales(norms: Array, factors: Array, per_step: float, largest: int) -> 
         squares += factor * factor
     lengths = np.sqrt(squares) * norms
     with np.errstate(divide="ignore", invalid="ignore"):
-        shrunk = largest * _BELOW_ONE / lengths
-        return np.where(lengths * per_step <= largest, per_step, np.minimum(per_step, shrunk))
+        scales: Array = np.minimum(per_step, largest * _BELOW_ONE / lengths)
+    return scales
 
 
 def add_cut_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:
