@@ -212,6 +212,7 @@ class PrivateEstimator(BaseEstimator):
         with TableSums(con, training.rows.plan, training.features, target, training.plan) as sums:
             self._learn(sums, training.plan)
             charged = number_text(sums.charged)
+            grid_steps = sums.grid_steps
         names = [column.name for column in self.columns_.columns]
         self.feature_names_in_ = np.array(names, object)
         self.n_features_in_ = len(names)
@@ -221,7 +222,11 @@ class PrivateEstimator(BaseEstimator):
             "dataset": con.catalog.dataset,
         }
         self.guarantee_ = make_ledger_guarantee(
-            training.plan, self._delta, training.adjacency, public | {"charged": charged}
+            training.plan,
+            self._delta,
+            training.adjacency,
+            public | {"charged": charged},
+            grid_steps,
         )
         return self
 
