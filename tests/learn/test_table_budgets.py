@@ -3,6 +3,8 @@ kernel, and signs of target leakage."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from fractions import Fraction as F
 from typing import Any
 
@@ -154,3 +156,18 @@ def test_edges_of_bins_on_a_table_are_checked(clinic: Clinic) -> None:
     model = learn.LogisticRegression(1, n=ROWS, bins={"age": (50.0, 20.0)})
     with pytest.raises(ParameterError, match="increasing edges"):
         model.plan(con, "patients", target="readmitted", columns=["age"])
+
+
+def test_a_certificate_names_the_model_and_its_release_in_history(clinic: Clinic) -> None:
+    con = connect(clinic)
+    model = learn.LogisticRegression(2, n=ROWS, steps=3)
+    model.fit_table(con, "patients", target="readmitted", columns=["age"])
+    certificate = json.loads(learn.write_model_certificate(model))
+    text = learn.write_model(model)
+    assert certificate["model_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert certificate["guarantee"]["epsilon"] <= 2 and certificate["solver"] == "descent"
+    assert any("age" in fact for fact in certificate["unprotected"])
+    release = certificate["guarantee"]["public"]["release"]
+    assert release in {entry.release_id for entry in con.history().releases}
+    again = learn.read_model(text)
+    assert again.guarantee_ == model.guarantee_

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from dither.learn.kmeans import KMeans
     from dither.learn.lasso import Lasso
     from dither.learn.linear_classifiers import SVC, LogisticRegression
-    from dither.learn.model_files import read_model, write_model, write_model_card
+    from dither.learn.model_files import (
+        read_model,
+        write_model,
+        write_model_card,
+        write_model_certificate,
+    )
     from dither.learn.naive_bayes import NaiveBayes
     from dither.learn.pca import PCA
     from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
@@ -45,6 +50,7 @@ _FUNCTIONS = {
     "read_model": "model_files",
     "write_model": "model_files",
     "write_model_card": "model_files",
+    "write_model_certificate": "model_files",
 }
 
 __all__ = [
@@ -67,6 +73,7 @@ __all__ = [
     "read_model",
     "write_model",
     "write_model_card",
+    "write_model_certificate",
 ]
 
 

@@ -211,7 +211,7 @@ class PrivateEstimator(BaseEstimator):
         self.columns_ = training.features.facts
         with TableSums(con, training.rows.plan, training.features, target, training.plan) as sums:
             self._learn(sums, training.plan)
-            charged = number_text(sums.charged)
+            paid = {"charged": number_text(sums.charged), "release": sums.release_id}
             grid_steps = sums.grid_steps
         names = [column.name for column in self.columns_.columns]
         self.feature_names_in_ = np.array(names, object)
@@ -225,7 +225,7 @@ class PrivateEstimator(BaseEstimator):
             training.plan,
             self._delta,
             training.adjacency,
-            public | {"charged": charged},
+            public | paid,
             grid_steps,
         )
         return self

@@ -72,6 +72,7 @@ class FixedLease(Protocol):
     """What `con.fixed_lease` gives."""
 
     charged: Fraction
+    release_id: str
 
     def close(self) -> None:
         """End the lease and store what left."""
@@ -115,6 +116,11 @@ class TableSums:
     def charged(self) -> Fraction:
         """What the pot paid for all releases, in the measure of its rule."""
         return Fraction(0) if self._lease is None else self._lease.charged
+
+    @property
+    def release_id(self) -> str:
+        """What all releases together are called in history."""
+        return "" if self._lease is None else self._lease.release_id
 
     @property
     def noise(self) -> float:
