@@ -89,10 +89,10 @@ def check_vectors(query: UnitVectors, rows: Analysed, neighbours: Neighbours) ->
             "a vector of a unit is made of rows that have an owner", rule=PrivacyRule.LOST_OWNER
         )
     is_fine = has_factors(query.function) and rows.node.rows == 1
-    most = MOST_FINE_STEPS if is_fine else MOST_STEPS
-    if not 1 <= count_steps(query) <= most:
+    largest = MOST_FINE_STEPS if is_fine else MOST_STEPS
+    if not 1 <= count_steps(query) <= largest:
         raise RefusedError(
-            f"clip / resolution is between 1 and {most:,}: choose another resolution",
+            f"clip / resolution is between 1 and {largest:,}: choose another resolution",
             rule=PrivacyRule.WIDTHS,
         )
     if (
