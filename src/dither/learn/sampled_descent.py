@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from dither.accounting import calibrate
 from dither.learn.descent import DescentPlan, plan_descent
-from dither.learn.sums import bound_vectors
+from dither.learn.sums import STEPS, bound_vectors
 from dither.privacy.losses import Adjacency, Loss
 from dither.privacy.mechanisms.rounded_gaussian import build_for_sample
 
@@ -36,7 +36,7 @@ class SampledPlan(DescentPlan):
         """How many people a sample has, on average."""
         return float(self.people * self.rate)
 
-    def find_loss(self, adjacency: Adjacency, steps: int) -> Loss:
+    def find_loss(self, adjacency: Adjacency, steps: int = STEPS) -> Loss:
         """The privacy loss of one step on a table: vectors are at most `steps` long."""
         bound = bound_vectors(steps**2, steps**2, adjacency)
         return build_for_sample(self.release_rho, bound, self.rate, adjacency.unit).loss()

@@ -60,7 +60,7 @@ class ReleasePlan:
         """What one release costs."""
         return self.rho / self.releases
 
-    def find_loss(self, adjacency: Adjacency, steps: int) -> PrivacyLoss:
+    def find_loss(self, adjacency: Adjacency, steps: int = STEPS) -> PrivacyLoss:
         """The privacy loss of one release from a table: vectors are at most `steps` long."""
         bound = bound_vectors(steps**2, steps**2, adjacency)
         return IntegerRoundedGaussian.for_rho(self.release_rho, bound, adjacency).loss()
@@ -79,7 +79,7 @@ class ChoicePlan(ReleasePlan):
         """The bounded range of one choice: rho = epsilon^2 / 8."""
         return root_down(8 * self.release_rho)
 
-    def find_loss(self, adjacency: Adjacency, steps: int) -> PrivacyLoss:
+    def find_loss(self, adjacency: Adjacency, steps: int = STEPS) -> PrivacyLoss:
         """The privacy loss of one choice."""
         return BoundedRange(self.epsilon, neighbours=adjacency.neighbours, unit=adjacency.unit)
 
