@@ -2,7 +2,9 @@
 
     PEER_PYTHON bench/learn_peers.py PEER ADULT_FOLDER [RUNS]
 
-PEER is `diffprivlib` (which needs scikit-learn below 1.5) or `interpret`. Prints one JSON object:
+PEER is `diffprivlib` (which needs scikit-learn below 1.5), `interpret`, or `amp`: approximate
+minima perturbation without tuning, from a checkout of sunblaze-ucb/dpml-benchmark in PYTHONPATH;
+rows are scaled to norm 1 by public bounds. Prints one JSON object:
 AUC by epsilon on the fifth of the rows that bench/learn.py tests on, means over the runs, delta
 1e-5 where the peer has one. The figures last recorded are in bench/learn_peers.json, with date and
 versions.
@@ -79,13 +81,34 @@ def run_interpret(names, table, labels, cut, epsilon):
     return model.predict_proba(table[cut:])[:, 1]
 
 
+def run_amp(names, table, labels, cut, epsilon):
+    here = str(Path(__file__).parent)
+    sys.path[:] = [folder for folder in sys.path if folder != here]  # `common` is theirs
+    from algorithms.approximate_minima_perturbation import ApproximateMinimaPerturbationLR
+
+    X = encode_plainly(names, table) / np.sqrt(len(names) + 1)
+    X = np.hstack([X, np.full((len(X), 1), 1 / np.sqrt(len(names) + 1))])
+    signs = np.where(labels == 1, 1.0, -1.0)
+    theta, _ = ApproximateMinimaPerturbationLR.run_classification(
+        X[:cut], signs[:cut], epsilon, 1e-5, None, eps_frac=None, gamma=1 / cut**2
+    )
+    return X[cut:] @ theta
+
+
+PEERS = {
+    "diffprivlib": (run_diffprivlib, ("diffprivlib", "numpy", "scikit-learn")),
+    "interpret": (run_interpret, ("interpret-core", "numpy", "scikit-learn")),
+    "amp": (run_amp, ("numpy", "scipy")),
+}
+
+
 def main() -> None:
     peer, folder = sys.argv[1:3]
     runs = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     warnings.simplefilter("ignore")
     names, table, labels = read_adult(folder)
     cut = len(labels) * 4 // 5
-    run = {"diffprivlib": run_diffprivlib, "interpret": run_interpret}[peer]
+    run, packages = PEERS[peer]
     figures = {}
     for epsilon in EPSILONS:
         scores = [
@@ -93,8 +116,7 @@ def main() -> None:
             for _ in range(runs)
         ]
         figures[str(epsilon)] = float(np.mean(scores))
-    package = {"diffprivlib": "diffprivlib", "interpret": "interpret-core"}[peer]
-    versions = {name: metadata.version(name) for name in (package, "numpy", "scikit-learn")}
+    versions = {name: metadata.version(name) for name in packages}
     record = {"date": str(date.today()), "versions": versions, "runs": runs, "auc": figures}
     print(json.dumps({peer: record}))
 

@@ -7,6 +7,7 @@ values alone are imported when they are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import read_epsilon, read_rho
@@ -226,6 +227,14 @@ class AlgorithmDoor:
         self._refuse_closed_pot()
         first = write_request(query, price, self._pot, family, rho is None)
         return self._curator.open_fixed_lease(first, steps)
+
+    @property
+    def question_delta(self) -> Fraction:
+        """The smallest delta that a budget of this connection takes for one question; 0 where none
+        states one."""
+        from dither.answer.leased import find_question_delta
+
+        return find_question_delta(self._view().path)
 
     def synthesize(
         self,

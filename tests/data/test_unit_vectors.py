@@ -26,7 +26,7 @@ from dither.plan import vectors
 from dither.plan.algebra import UnitVectors
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.encodings import Binned
-from dither.plan.vector_functions import FeatureSums, LogisticGradient
+from dither.plan.vector_functions import FeatureSums, LogisticGradient, has_factors
 from tests.case_lists import mark_between
 from tests.plan.vector_samples import (
     FEATURES,
@@ -195,6 +195,117 @@ def test_a_vector_is_the_same_whoever_and_how_many_stand_beside_it(name: str) ->
             everybody = [*around[:position], mine, *around[position:]]
             moved = np.array(measure(analysed, everybody, 64)) - without
             assert moved.tolist() == alone
+
+
+# -- fine steps: factors of rows are rounded, and sums are products of matrices
+
+FINE = {name: function for name, function in FUNCTIONS.items() if has_factors(function)}
+FINE_STEPS = ((F(1), F(1, 1 << 25)), (F(100), F(100, 1 << 32)), (F(1, 3), F(1, 3 << 28)))
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_fine_sums_are_those_of_the_oracle(name: str) -> None:
+    """Also of rows whose norm is the clip itself, and of lengths 2**-20 to 2**20 of it."""
+    draws = random.Random(name)
+    for clip_norm, resolution in FINE_STEPS:
+        query = UnitVectors(ROWS, FEATURES, FINE[name], clip_norm, resolution)
+        analysed = analyse(query, 1)
+        rows = draw_rows(draws, 40, 1)
+        named = [(str(unit), row) for unit, row in rows]
+        expected = add_vectors(query, named, analysed.rows.columns)
+        assert any(expected)
+        for batch in (1, 7, 1000):
+            assert measure(analysed, rows, batch) == expected
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("name", mark_between(FINE, step=3))
+def test_no_neighbour_moves_a_fine_sum_beyond_the_claim(name: str, neighbours: str) -> None:
+    units = [unit for unit in list_tiny_units() if len(unit) <= 1]
+    check_fine_claims(name, neighbours, units)
+
+
+def check_fine_claims(name: str, neighbours: str, units: list[list[Row]]) -> None:
+    query = UnitVectors(ROWS, FEATURES, FINE[name], F(1, 4), F(1, 1 << 27))
+    analysed = analyse(query, 1, neighbours)
+    claim = analysed.sensitivity
+    assert claim.linf == (1 << 25) * (2 if neighbours == "replace" else 1)
+    moves = [[int(number) for number in move] for move in find_moves(analysed, units)]
+    if neighbours == "replace":
+        pairs = product(moves, moves)
+        assert max(square_distance(one, two) for one, two in pairs) <= claim.l2_squared
+        return
+    assert max(sum(n * n for n in move) for move in moves) <= claim.l2_squared
+    assert max(sum(map(abs, move)) for move in moves) <= claim.l1
+    for unit, move in zip(units, moves, strict=True):
+        assert move == make_unit_vector(query, unit, analysed.rows.columns)
+
+
+def square_distance(one: list[int], two: list[int]) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_a_fine_vector_is_the_same_whoever_stands_beside_it(name: str) -> None:
+    draws = random.Random(6)
+    query = UnitVectors(ROWS, FEATURES, FINE[name], F(1, 2), F(1, 1 << 30))
+    analysed = analyse(query, 1)
+    mine = (99, draw_row(draws))
+    alone = measure(analysed, [mine])
+    for others in (1, 7, 8, 40):
+        around = draw_rows(draws, others, 1)
+        without = measure(analysed, around, 64)
+        for position in {0, others // 2, others}:
+            everybody = [*around[:position], mine, *around[position:]]
+            moved = np.array(measure(analysed, everybody, 64)) - without
+            assert moved.tolist() == alone
+
+
+def test_fine_steps_are_for_one_row_and_for_factors() -> None:
+    """Rows of one unit add up before they are clipped: no factor is left. Moments have none."""
+    for name, rows in (("logistic", 2), ("moments", 1), ("coordinates", 1), ("leaves", 1)):
+        query = UnitVectors(ROWS, FEATURES, FUNCTIONS[name], F(1), F(1, 1 << 25))
+        with pytest.raises(RefusedError, match="between 1 and 16,777,216"):
+            analyse(query, rows)
+    query = UnitVectors(ROWS, FEATURES, FUNCTIONS["logistic"], F(1), F(1, 1 << 33))
+    with pytest.raises(RefusedError, match="between 1 and 4,294,967,296"):
+        analyse(query, 1)
+
+
+def round_factors_up(factors: Any, squares: Any, per_step: float, largest: int) -> Any:
+    """Factors are rounded away from 0 after shrinking, and the norm is not looked at again."""
+    lengths = np.sqrt((factors**2).sum(axis=0) * squares)
+    with np.errstate(divide="ignore"):
+        return np.sign(factors) * np.ceil(np.abs(factors) * np.minimum(per_step, largest / lengths))
+
+
+def clip_each_factor(factors: Any, squares: Any, per_step: float, largest: int) -> Any:
+    """The longest feature is taken for the length of a row."""
+    return clip.clip_factors(factors, np.full_like(squares, 4096.0**2), per_step, largest)
+
+
+@pytest.mark.parametrize("plant", [round_factors_up, clip_each_factor])
+def test_a_planted_clip_of_factors_is_caught(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[..., Any]
+) -> None:
+    units = [unit for unit in list_tiny_units() if len(unit) <= 1]
+    monkeypatch.setattr(add_up, "clip_factors", plant)
+    with pytest.raises(AssertionError):
+        check_fine_claims("logistic", "add_remove", units)
+
+
+def test_the_check_of_factors_is_what_keeps_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a shrinking that is wrong by a third, every row is still short enough, or zero; and what
+    is no number is zero, alone."""
+    monkeypatch.setattr(clip, "_BELOW_ONE", 4 / 3)
+    draws = np.random.default_rng(4)
+    factors = np.trunc(draws.normal(size=(3, 500)) * 65536)
+    squares = np.rint(draws.uniform(1, 9, 500) * 4096**2)
+    factors[0, :2] = np.nan, np.inf
+    whole = clip.clip_factors(factors, squares, 1.0, 1 << 25)
+    for column, square in zip(whole.T, squares, strict=True):
+        assert sum(int(n) ** 2 for n in column) * int(square) <= 1 << 50
+    assert (whole[:, :2] == 0).all() and (whole == 0).all(axis=0).sum() > 2
 
 
 # -- clipping: the exact norm is what is checked

@@ -24,12 +24,14 @@ from dither.learn.residuals import (
     list_exponentials,
     list_sigmoids,
 )
-from dither.learn.sums import quantise_weights
+from dither.learn.sums import STEPS, bound_vectors, count_grid_steps, quantise_weights
 from dither.plan import encodings, vector_functions
+from dither.privacy.losses import Adjacency
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 
 FACTS = declare_columns(["a", "b", "c"], {"a": (-3, 7), "b": (0, 5000)}, {"c": "xyz"}, "auto")
-LARGEST = 64
-"""A coarse grid, on which rounding matters."""
+LARGEST = 64 * FEATURE_SCALE
+"""A coarse grid, on which rounding matters: a factor of at most 64 steps."""
 
 
 def encode(rows: int, *, seed: int = 1) -> FeatureRows:
@@ -64,8 +66,19 @@ def test_no_row_adds_more_than_the_clip_norm_and_most_long_ones_nearly_that(outp
     sums = list_single_sums(rows, make_factors(400, outputs))
     squares = [int((vector.astype(object) ** 2).sum()) for vector in sums]
     assert max(squares) <= LARGEST**2
-    # truncation costs a vector of 6 non-zero numbers at most 6 steps in each of them
-    assert sum(isqrt(square) > LARGEST - 12 for square in squares) > 100
+    # truncation costs each factor less than a step: so much times a row of at most 6 features
+    lost = isqrt(6 * outputs) + 1
+    assert sum(isqrt(square) > LARGEST - lost * FEATURE_SCALE for square in squares) > 100
+
+
+def test_a_row_of_exactly_the_clip_norm_is_not_lost() -> None:
+    """An intercept and three listed values: every row has the norm 2. All but 2**-18 of it stay."""
+    facts = declare_columns(list("abc"), None, dict.fromkeys("abc", "xy"), None)
+    rows = encode_rows(facts, [np.array(["x"] * 5, object)] * 3)
+    largest = 1 << 32
+    added = add_rows(rows, np.ones((1, 5)), largest / (2 * FEATURE_SCALE), largest)
+    assert abs(added[0, 0] / (5 * largest / 2) - 1) < 2**-18
+    assert int((added.astype(object) ** 2).sum()) <= 25 * largest**2
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -82,30 +95,53 @@ def test_a_row_adds_the_same_whatever_rows_stand_beside_it(outputs: int) -> None
     assert (singles - first == list_single_sums(rows, factors)[-1]).all()
 
 
-def test_a_clipped_row_is_the_exact_one_but_for_a_step() -> None:
+def test_a_clipped_row_is_the_exact_one_but_for_a_step_of_its_factor() -> None:
     """Oracle: rational arithmetic on the same integers, with the norm as an exact square root."""
     rows = encode(60)
     factors = make_factors(60)
     features = np.rint(rows.expand() * FEATURE_SCALE).astype(int)
     for i, vector in enumerate(list_single_sums(rows, factors)):
-        exact = [Fraction(int(factors[0, i])) * int(x) for x in features[i]]
+        factor = Fraction(int(factors[0, i]))
         scale = Fraction(PER_STEP)
-        square = sum(number * number for number in exact)
+        square = sum(int(x) ** 2 for x in features[i]) * factor**2
         if square * scale**2 > LARGEST**2:
             root = Fraction(isqrt(int(square) * 10**30), 10**15)
             scale = LARGEST / root
-        expected = [int(number * scale) for number in exact]
-        assert max(abs(int(a) - b) for a, b in zip(vector[0], expected, strict=True)) <= 1
+        whole = int(factor * scale)
+        assert vector[0].tolist() in [
+            [(whole + off) * int(x) for x in features[i]] for off in (0, -1, 1)
+        ]
 
 
-def test_vectors_are_those_of_the_kernel_but_for_a_step() -> None:
-    """The kernel clips the formed vector, this package a row in its parts."""
+@pytest.mark.parametrize("largest", [64 * FEATURE_SCALE, 1 << 24])
+def test_vectors_are_those_of_the_kernel_but_for_a_step_of_the_factor(largest: int) -> None:
+    """The kernel truncates the formed vector, this package the factor of a row."""
     rows = encode(300)
     factors = make_factors(300)
+    per_step = PER_STEP * largest / LARGEST
     formed = np.rint(rows.expand().T * FEATURE_SCALE) * factors
-    kernel = clip_vectors(formed, PER_STEP, LARGEST)
-    ours = np.stack([vector[0] for vector in list_single_sums(rows, factors)], axis=1)
-    assert np.abs(kernel - ours).max() <= 1
+    kernel = clip_vectors(formed, per_step, largest)
+    ours = np.stack(
+        [
+            add_rows(rows.slice(i, i + 1), factors[:, i : i + 1], per_step, largest)[0]
+            for i in range(300)
+        ],
+        axis=1,
+    )
+    assert np.abs(kernel - ours).max() <= FEATURE_SCALE + 1
+
+
+def test_the_grid_is_as_fine_as_noise_can_be_drawn_for() -> None:
+    """A step of a factor is 2**-20 of the clip norm where noise is below 32 clip norms."""
+    for neighbours in ("add_remove", "replace"):
+        adjacency = Adjacency(neighbours, "row")
+        for rho in (Fraction(1), Fraction(1, 10**6), Fraction(1, 10**12)):
+            steps = count_grid_steps(rho, adjacency)
+            noise = IntegerRoundedGaussian.for_rho(
+                rho, bound_vectors(steps**2, 3, adjacency), adjacency
+            )
+            assert steps == 1 << 32 or (2**36 < noise.sigma <= 2**37) or steps == STEPS
+    assert count_grid_steps(Fraction(1, 2000), Adjacency("add_remove", "row")) == 1 << 32
 
 
 def test_links_grids_and_scales_are_those_of_the_kernel() -> None:
@@ -143,11 +179,11 @@ def clip_the_batch(rows: FeatureRows, factors: Any, per_step: float, largest: in
 
 
 def round_without_a_check(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
-    """Rounds to the nearest after shrinking, and never looks at the norm again."""
-    vectors = rows.expand() * FEATURE_SCALE * (factors[0] * per_step)[:, None]
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors *= np.minimum(1, largest / np.maximum(norms, 1e-300))
-    return np.rint(vectors).sum(axis=0)[None, :].astype(int)
+    """Rounds factors to the nearest after shrinking, and never looks at the norm again."""
+    lengths = np.abs(factors[0]) * per_step * rows.norms
+    shrink = np.minimum(1, largest / np.maximum(lengths, 1e-300))
+    whole = np.rint(factors[0] * per_step * shrink)
+    return (rows.expand().T * FEATURE_SCALE @ whole)[None, :].astype(int)
 
 
 def clip_at_a_quantile(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:

@@ -180,8 +180,36 @@ def test_a_rehearsal_trains_invented_people_and_spends_nothing(clinic: Clinic) -
 
 def test_a_rehearsal_of_many_people_has_the_noise_of_all_of_them() -> None:
     plan = plan_descent(F(1, 10), 1_000_000, 3.0)
-    assert shrink_plan(plan).people == 20_000
-    assert abs(shrink_plan(plan).noise / plan.noise - 1) < 1e-12
+    assert shrink_plan(plan, 1_000_000).people == 20_000
+    assert abs(shrink_plan(plan, 1_000_000).noise / plan.noise - 1) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    mark_rest(
+        [
+            ("Ridge", "stays"),
+            ("NaiveBayes", "ward"),
+            ("SVC", "readmitted"),
+            ("DecisionTree", "readmitted"),
+            ("GradientBoosting", "readmitted"),
+            ("Lasso", "stays"),
+            ("PoissonRegression", "stays"),
+        ],
+        quick=2,
+    ),
+)
+def test_every_estimator_with_a_target_rehearses(clinic: Clinic, name: str, target: str) -> None:
+    """With hardly any noise a model explains part of what the invented model explains, and at an
+    epsilon of 10,000 the planned noise changes little."""
+    con = connect(clinic)
+    model = getattr(learn, name)(epsilon=10_000, n=ROWS)
+    rehearsal = model.rehearse(con, "patients", target=target, columns=["age", "urgent"])
+    assert rehearsal.true_accuracy > 0.3
+    assert abs(rehearsal.private_accuracy - rehearsal.plain_accuracy) < 0.3
+    assert clinic.spent() == {"total": 0}
+    with pytest.raises(ParameterError, match="target"):
+        learn.PCA(epsilon=1, n=ROWS).rehearse(con, "patients", columns=["age"])
 
 
 def test_what_is_refused_costs_nothing(clinic: Clinic) -> None:

@@ -26,6 +26,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.online_lease import OnlineLease, ThresholdEpoch
 from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.ledger import Pot
 from dither.privacy.ledger.records import public_id
 
 Door = TypeVar("Door", bound="LeaseDoor")
@@ -234,6 +235,12 @@ class OpenOnlineLease(LeaseDoor):
     def find_value_half_width(self, level: float) -> float:
         """Half the width of the interval of a measured sum."""
         return ceil(float(self.epoch.value_scale) * log(1 / (1 - level)))
+
+
+def find_question_delta(path: Sequence[Pot]) -> Fraction:
+    """The smallest delta that a pot of a path takes for one question; 0 where none states one."""
+    deltas = [pot.rule.delta_per_question for pot in path]
+    return min((delta for delta in deltas if delta), default=Fraction(0))
 
 
 def write_request(

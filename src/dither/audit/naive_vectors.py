@@ -22,6 +22,8 @@ STEPS = 4096
 """Of the feature 1."""
 ONE = 65536
 """Steps of the residual 1, and of the weight 1."""
+FINE = 1 << 24
+"""Above so many steps to the clip, the factors of a row are rounded, not its vector."""
 
 
 def add_vectors(query: UnitVectors, rows: Iterable[tuple[str, Row]], columns: Columns) -> list[int]:
@@ -36,12 +38,38 @@ def add_vectors(query: UnitVectors, rows: Iterable[tuple[str, Row]], columns: Co
 
 def make_unit_vector(query: UnitVectors, rows: list[Row], columns: Columns) -> list[int]:
     """The vector of one unit, by the words of the request: rows first, then clip, then truncate."""
+    largest = math.floor(query.clip / query.resolution)
+    if largest > FINE and rows:
+        (row,) = rows
+        return make_fine_vector(query, row, columns, largest)
     features = sum(_count_features(feature, columns) for feature in query.features)
     total = [0] * functions.vector_length(query.function, features)
     for row in rows:
         vector = make_row_vector(query, row, columns)
         total = [a + b for a, b in zip(total, vector, strict=True)]
     return clip(total, query)
+
+
+def make_fine_vector(query: UnitVectors, row: Row, columns: Columns, largest: int) -> list[int]:
+    """The vector of a unit of one row where steps are fine: factors are shrunk and truncated, and
+    multiplied by the features."""
+    x = [number for feature in query.features for number in encode(feature, row, columns)]
+    vector = make_row_vector(query, row, columns)
+    place = next((j for j, number in enumerate(x) if number), None)
+    if place is None:
+        return [0] * len(vector)
+    factors = [vector[start + place] // x[place] for start in range(0, len(vector), len(x))]
+    per_step = float(1 / (functions.vector_scale(query.function) * query.resolution))
+    squares = sum(number * number for number in x)
+    sizes = 0.0
+    for factor in factors:
+        sizes += float(factor) * float(factor)
+    length = math.sqrt(sizes) * math.sqrt(squares)
+    scale = per_step if length == 0 else min(per_step, largest * (1 - 2.0**-30) / length)
+    whole = [math.trunc(factor * scale) for factor in factors]
+    if sum(number * number for number in whole) * squares > largest**2:
+        return [0] * len(vector)
+    return [factor * number for factor in whole for number in x]
 
 
 def clip(vector: list[int], query: UnitVectors) -> list[int]:

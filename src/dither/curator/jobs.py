@@ -14,7 +14,13 @@ from importlib import import_module
 from typing import TypeVar
 
 from dither.answer.asked import read_epsilon, read_rho
-from dither.answer.leased import LeaseDoor, OpenFixedLease, OpenLease, write_request
+from dither.answer.leased import (
+    LeaseDoor,
+    OpenFixedLease,
+    OpenLease,
+    find_question_delta,
+    write_request,
+)
 from dither.canonical import Number, digest, exact
 from dither.catalog import Catalog
 from dither.curator.ask_log import AskLog, KeptJob
@@ -214,6 +220,11 @@ class JobAccess:
     def view(self, pot: str) -> LedgerView:
         """The terms of a pot."""
         return self._curator.view(pot)
+
+    @property
+    def question_delta(self) -> Fraction:
+        """The smallest delta that a pot of the path takes for one question; 0 where none does."""
+        return find_question_delta(self.view(self.pot).path)
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge the pot for a lease; in a check, one whose first step is priced and no more."""

@@ -11,15 +11,22 @@ if TYPE_CHECKING:
     from dither.learn.additive import AdditiveClassifier
     from dither.learn.after_fit import measure_classifier
     from dither.learn.boosting import GradientBoosting
+    from dither.learn.bought_bins import buy_bins
     from dither.learn.decision_tree import DecisionTree
     from dither.learn.kmeans import KMeans
     from dither.learn.lasso import Lasso
     from dither.learn.linear_classifiers import SVC, LogisticRegression
-    from dither.learn.model_files import read_model, write_model, write_model_card
+    from dither.learn.model_files import (
+        read_model,
+        write_model,
+        write_model_card,
+        write_model_certificate,
+    )
     from dither.learn.naive_bayes import NaiveBayes
     from dither.learn.pca import PCA
     from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
     from dither.learn.search import PrivateSearchCV
+    from dither.learn.streams import StreamClassifier
 
 _MODULES = {
     "PCA": "pca",
@@ -34,13 +41,16 @@ _MODULES = {
     "NaiveBayes": "naive_bayes",
     "PoissonRegression": "regressors",
     "Ridge": "regressors",
+    "StreamClassifier": "streams",
 }
 _FUNCTIONS = {
     "PrivateSearchCV": "search",
+    "buy_bins": "bought_bins",
     "measure_classifier": "after_fit",
     "read_model": "model_files",
     "write_model": "model_files",
     "write_model_card": "model_files",
+    "write_model_certificate": "model_files",
 }
 
 __all__ = [
@@ -57,10 +67,13 @@ __all__ = [
     "PoissonRegression",
     "PrivateSearchCV",
     "Ridge",
+    "StreamClassifier",
+    "buy_bins",
     "measure_classifier",
     "read_model",
     "write_model",
     "write_model_card",
+    "write_model_certificate",
 ]
 
 

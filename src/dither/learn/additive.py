@@ -38,6 +38,7 @@ class AdditiveClassifier(LogisticRegression):
         learning_rate: float | None = None,
         penalty: float = 0.0,
         solver: str = "auto",
+        intervals: bool = False,
     ) -> None:
         super().__init__(
             epsilon,
@@ -53,6 +54,7 @@ class AdditiveClassifier(LogisticRegression):
             learning_rate=learning_rate,
             penalty=penalty,
             solver=solver,
+            intervals=intervals,
         )
 
     def shape_function(self, name: Any) -> tuple[Array, Array]:

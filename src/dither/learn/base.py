@@ -8,6 +8,7 @@ noise comes from the operating system.
 from __future__ import annotations
 
 import json
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,6 +32,8 @@ from dither.learn.guarantees import (
     read_delta,
     read_people,
 )
+from dither.learn.leakage_lint import lint_target
+from dither.learn.rehearsal import Rehearsal, rehearse_fit
 from dither.learn.sums import Array, ArraySums, NoisySums, ReleasePlan
 from dither.learn.table_columns import (
     TableFeatures,
@@ -99,10 +102,13 @@ class PrivateEstimator(BaseEstimator):
         """Check everything that is declared but the columns; refuses before a value is read."""
         check_settings(self.get_params(deep=False))
         self._people = read_people(self.n)
-        self._delta = read_delta(self.delta, self._people)
+        self._delta = self._read_delta()
         if self.neighbours not in _NEIGHBOURS:
             raise ParameterError("neighbours is 'add_remove' or 'replace'")
         self._budget = read_budget(self.epsilon)
+
+    def _read_delta(self) -> Fraction:
+        return read_delta(self.delta, self._people)
 
     def _check_bounds(self) -> None:
         """Refuse columns without any declaration."""
@@ -184,6 +190,8 @@ class PrivateEstimator(BaseEstimator):
         All that is public is checked first, so that what it would refuse is not sent.
         """
         training = self._prepare_rows(con, rows, target, columns)
+        for sentence in self._lint(training, target):
+            warnings.warn(sentence, stacklevel=3)
         names = [str(column.name) for column in training.features.facts.columns]
         terms = {
             "estimator": type(self).__name__,
@@ -203,7 +211,8 @@ class PrivateEstimator(BaseEstimator):
         self.columns_ = training.features.facts
         with TableSums(con, training.rows.plan, training.features, target, training.plan) as sums:
             self._learn(sums, training.plan)
-            charged = number_text(sums.charged)
+            paid = {"charged": number_text(sums.charged), "release": sums.release_id}
+            grid_steps = sums.grid_steps
         names = [column.name for column in self.columns_.columns]
         self.feature_names_in_ = np.array(names, object)
         self.n_features_in_ = len(names)
@@ -213,7 +222,11 @@ class PrivateEstimator(BaseEstimator):
             "dataset": con.catalog.dataset,
         }
         self.guarantee_ = make_ledger_guarantee(
-            training.plan, self._delta, training.adjacency, public | {"charged": charged}
+            training.plan,
+            self._delta,
+            training.adjacency,
+            public | paid,
+            grid_steps,
         )
         return self
 
@@ -223,8 +236,36 @@ class PrivateEstimator(BaseEstimator):
         """What `fit_table` would do and cost. Reads the catalog alone and spends nothing."""
         training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
         return describe_training(
-            training.plan, training.features.facts, self._people, self._budget, self._delta
+            training.plan,
+            training.features.facts,
+            self._people,
+            self._budget,
+            self._delta,
+            self._lint(training, target),
         )
+
+    def rehearse(
+        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
+    ) -> Rehearsal:
+        """Train on people who are invented from the catalog, with the planned settings and noise.
+
+        Reads the catalog alone and spends nothing. For estimators with a target.
+        """
+        if target is None:
+            raise ParameterError("a rehearsal scores predictions of a target: name one")
+        training = self._prepare_rows(con, find_rows(con, table_or_sql), target, columns)
+        classes = getattr(self, "classes_", None)
+        return rehearse_fit(
+            self,
+            training.plan,
+            training.features.facts,
+            self._people,
+            None if classes is None else len(classes),
+        )
+
+    def _lint(self, training: TableTraining, target: str | None) -> tuple[str, ...]:
+        names = [str(column.name) for column in training.features.facts.columns]
+        return lint_target(training.rows.plan, target, names)
 
     def _prepare_rows(
         self, con: Any, rows: TableRows, target: str | None, columns: Any
@@ -234,10 +275,17 @@ class PrivateEstimator(BaseEstimator):
         self._read_table_target(rows, target)
         names = list_feature_columns(rows, target, columns)
         features = read_table_features(rows, names, self.bins)
+        self._lower_delta(con)
         rho = rho_for(self._budget, self._delta)
         plan = self._plan_releases(rho, self._people, features.facts)
         adjacency = Adjacency(con.catalog.neighbours, con.catalog.unit.label)
         return TableTraining(rows, features, plan, adjacency)
+
+    def _lower_delta(self, con: Any) -> None:
+        """Take the delta of the budget where it is below the estimator's: a budget counts epsilon
+        at its own delta, and pays no more than was stated."""
+        if con.question_delta:
+            self._delta = min(self._delta, con.question_delta)
 
     def _read_table_target(self, rows: TableRows, target: str | None) -> None:
         """Check the target of a table, and take its facts from the catalog."""

@@ -2,9 +2,9 @@
 with its features.
 
 Guarantee: every row adds a vector of integers of L2 norm at most `largest` steps, which depends on
-that row alone. A vector is scaled by floats, truncated towards 0, and then its exact squared norm
-is checked; one that fails, or is no number, adds 0.
-Proof: docs/proofs/private-learning.md#clipping.
+that row alone. Factors are scaled by floats and truncated towards 0, so that their products with
+features, which are integers, need no rounding. Then the squared norm is checked, from above; a row
+that fails, or is no number, adds 0. Proof: docs/proofs/private-learning.md#clipping.
 """
 
 from __future__ import annotations
@@ -20,33 +20,32 @@ from dither.learn.encode import FeatureRows
 Array = NDArray[Any]
 _BELOW_ONE = 1 - 2.0**-30
 """More than floats lose in a norm."""
+_BELOW_ONE_SQUARED = 1 - 2.0**-40
+"""More than floats lose in the square of a norm, and less than `_BELOW_ONE` leaves: a row whose
+length is the clip norm itself is not lost."""
 
 
 def add_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:
     """The sum over rows of clipped vectors: a row of integers for each row of `factors`.
 
-    `per_step` turns a product of a factor and a feature into steps of the grid.
+    `per_step` turns a product of a factor and a feature into steps of the grid. Sums of sizes are
+    below 2**53 for rows * largest below it, so that products of matrices are exact in every order.
     """
-    shrink = find_scales(rows.norms, factors, per_step, largest)
-    scaled = factors * shrink
-    hot = np.trunc(scaled * FEATURE_SCALE)
-    squares = rows.facts.hot_columns * (hot * hot).sum(axis=0)
-    truncated = []
-    for factor in scaled:
-        products = np.trunc(factor * rows.dense)
-        squares += np.einsum("ij,ij->j", products, products)
-        truncated.append(products)
-    is_short = squares <= largest * largest
+    whole = np.trunc(factors * find_scales(rows.norms, factors, per_step, largest))
+    squares = np.zeros(rows.size)
+    for factor in whole:
+        squares += factor * factor
+    squares *= rows.norms
+    squares *= rows.norms
+    is_short = squares <= largest * largest * _BELOW_ONE_SQUARED
     if not is_short.all():
-        hot[:, ~is_short] = 0
-        for products in truncated:
-            products[:, ~is_short] = 0
+        whole[:, ~is_short] = 0
     width = rows.facts.width
     total = np.zeros((len(factors), width))
-    for position, products in enumerate(truncated):
-        total[position, : len(rows.dense)] = products.sum(axis=1)
-        for column in rows.codes:
-            total[position] += np.bincount(column, hot[position], width)
+    total[:, : len(rows.dense)] = whole @ rows.dense.T.astype(float, copy=False)
+    for column in rows.codes:
+        for position, factor in enumerate(whole):
+            total[position] += FEATURE_SCALE * np.bincount(column, factor, width)
     return total.astype(np.int64)
 
 
@@ -57,8 +56,8 @@ def find_scales(norms: Array, factors: Array, per_step: float, largest: int) -> 
         squares += factor * factor
     lengths = np.sqrt(squares) * norms
     with np.errstate(divide="ignore", invalid="ignore"):
-        shrunk = largest * _BELOW_ONE / lengths
-        return np.where(lengths * per_step <= largest, per_step, np.minimum(per_step, shrunk))
+        scales: Array = np.minimum(per_step, largest * _BELOW_ONE / lengths)
+    return scales
 
 
 def add_cut_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:

@@ -193,9 +193,16 @@ def _declare_number(name: Any, bounds: Any, bins: Any) -> NumericColumn:
         edges = tuple(float(edge) for edge in bins.get(name, ()))
     else:
         edges = make_edges(low, high, bins)
+    return NumericColumn(name, low, high, check_edges(edges, low, high, name))
+
+
+def check_edges(
+    edges: Sequence[float], low: float, high: float, name: Any = "a column"
+) -> tuple[float, ...]:
+    """Edges of bins; refused where they do not increase, or lie outside of the bounds."""
     if any(not low < edge <= high for edge in edges) or list(edges) != sorted(set(edges)):
         raise ParameterError(f"bins of {name!r} are increasing edges above {low:g} up to {high:g}")
-    return NumericColumn(name, low, high, edges)
+    return tuple(edges)
 
 
 def make_edges(low: float, high: float, rule: str | None = "auto") -> tuple[float, ...]:

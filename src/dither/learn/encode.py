@@ -42,6 +42,12 @@ class FeatureRows:
             self.facts, self.dense[:, start:stop], self.codes[:, start:stop], self.norms[start:stop]
         )
 
+    def choose(self, chosen: Array) -> FeatureRows:
+        """The rows with these numbers."""
+        return FeatureRows(
+            self.facts, self.dense[:, chosen], self.codes[:, chosen], self.norms[chosen]
+        )
+
     def with_floats(self) -> FeatureRows:
         """The same with floats that are integers, for arithmetic: four times the memory."""
         return FeatureRows(self.facts, self.dense.astype(float), self.codes, self.norms)

@@ -112,10 +112,14 @@ def read_budget(epsilon: Number | None) -> Fraction:
 
 
 def make_ledger_guarantee(
-    plan: ReleasePlan, delta: Fraction, adjacency: Adjacency, public: dict[str, Any]
+    plan: ReleasePlan,
+    delta: Fraction,
+    adjacency: Adjacency,
+    public: dict[str, Any],
+    grid_steps: int,
 ) -> ModelGuarantee:
     """The guarantee of a fit on a table: the losses that were charged."""
-    loss = plan.find_loss(adjacency) * plan.releases
+    loss = plan.find_loss(adjacency, grid_steps) * plan.releases
     return ModelGuarantee(
         epsilon=find_epsilon(loss, delta).upper,
         delta=float(delta),

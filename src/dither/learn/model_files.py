@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from hashlib import sha256
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +29,8 @@ _ARRAYS = (
     "splits_",
     "leaf_counts_",
     "scores_",
+    "bias_",
+    "spread_",
 )
 
 
@@ -101,6 +104,30 @@ def _read_column(written: dict[str, Any]) -> Column:
     if written["kind"] == "number":
         return NumericColumn(**{**facts, "edges": tuple(facts["edges"])})
     return CategoryColumn(**{**facts, "values": tuple(facts["values"])})
+
+
+def write_model_certificate(estimator: Any) -> str:
+    """What was promised for a model, as JSON: the digest of its file, the guarantee with the loss
+    as data, the release as history names it, and what no noise protects.
+
+    It is not signed: the charge stands in the ledger's chain, under the name of the release.
+    """
+    text = write_model(estimator)
+    facts = estimator.guarantee_.to_json()
+    document = {
+        "dither_model_certificate": _FORMAT,
+        "dither_version": __version__,
+        "signed": False,
+        "model": type(estimator).__name__,
+        "model_sha256": sha256(text.encode()).hexdigest(),
+        "guarantee": facts,
+        "solver": getattr(estimator, "solver_", None),
+        "unprotected": [
+            "n: declared",
+            *(f"bounds, values and bins of {c.name}: declared" for c in estimator.columns_.columns),
+        ],
+    }
+    return json.dumps(document, default=_write_scalar, allow_nan=False)
 
 
 def write_model_card(estimator: Any, *, purpose: str) -> str:

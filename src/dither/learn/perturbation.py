@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, erfc, expm1, isqrt, log1p, sqrt
+from math import ceil, erfc, expm1, isqrt, log, log1p, sqrt
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,10 @@ SLACK = 1e-3
 """The norm of the gradient at a verified minimum is at most this, in sums over people."""
 MOST_EPSILON = 100
 """Above it the accountant takes minutes: of the loss nothing but (epsilon, delta) is known."""
+REFUSED_MINIMUM = (
+    "a minimum that cannot be verified is refused, which depends on the rows and is no part of the "
+    "guarantee: whoever is told of a refused fit must hold the data"
+)
 _MOST_STEPS = 200
 _MOST_POLISHING = 100_000
 _ROWS_AT_ONCE = 1 << 15
@@ -90,6 +94,30 @@ def bound_float_error(
     length = float(np.linalg.norm(theta))
     slopes = rows * longest_row * (rows + 64 + (width + 2) * longest_row * length)
     return 4 * u * (slopes + penalty * length + float(np.linalg.norm(tilt)))
+
+
+def check_convergence(people: int, width: int, longest_row: float, penalty: float) -> None:
+    """Refuse, before a value is read, a minimum that the steps with momentum might not reach.
+
+    For ten times the declared people: J has curvature at most L = 10 n R^2 + penalty. Without a
+    tilt J at the minimum is at most J at 0, which is 10 n ln 2, so that |theta*|^2 is at most
+    20 n ln 2 / penalty; a tilt may double its length. After t steps the gap of J is at most
+    (1 - sqrt(penalty / L))^t L |theta*|^2, and the gradient at most sqrt(2 L gap).
+    """
+    if not penalty > 0:
+        raise ParameterError("solver='output' needs a penalty above 0: its noise is R / penalty")
+    rows = 10 * people
+    curvature = rows * longest_row**2 + penalty
+    length = 2 * sqrt(2 * rows * log(2) / penalty)
+    steps = sqrt(curvature / penalty) * 2 * log(2 * curvature * length / (SLACK / 4))
+    error = bound_float_error(
+        rows, longest_row, penalty, np.zeros(1), np.full(width, length / sqrt(width))
+    )
+    if steps > _MOST_POLISHING or error > SLACK / 2:
+        raise ParameterError(
+            "a penalty this small, or so many people, leave a minimum that cannot be verified: "
+            "raise penalty, or use solver='descent'"
+        )
 
 
 def minimise(features: Array, signs: Array, penalty: float, tilt: Array, loss: str) -> Array:
@@ -203,13 +231,18 @@ def perturb_output(
     adjacency: Adjacency,
 ) -> NoisyMinimum:
     """The minimum with noise: a row moves it by at most R / penalty (Chaudhuri et al. 2011)."""
-    if not penalty > 0:
-        raise ParameterError("solver='output' needs a penalty above 0: its noise is R / penalty")
     tilt = np.zeros(features.shape[1])
     theta = minimise(features, signs, penalty, tilt, loss)
     verify_minimum(features, signs, penalty, tilt, loss, theta)
     weights, paid = release_weights(theta, (longest_row + 2 * SLACK) / penalty, rho, adjacency)
     return NoisyMinimum(weights, (paid,))
+
+
+def find_strength(penalty: float, longest_row: float, epsilon: Fraction) -> float:
+    """The penalty of a tilted objective: the stated one, or the least whose curvature costs a fifth
+    of nine tenths of epsilon."""
+    shared = float(epsilon * Fraction(9, 10)) * (1 - 1e-9)
+    return max(penalty, longest_row**2 / 4 / expm1(min(shared / 5, 50.0)))
 
 
 def perturb_objective(
@@ -229,8 +262,7 @@ def perturb_objective(
     """
     tilted_epsilon = epsilon * Fraction(9, 10)
     shared = float(tilted_epsilon) * (1 - 1e-9)
-    floor = longest_row**2 / 4 / expm1(min(shared / 5, 50.0))
-    strength = max(penalty, floor)
+    strength = find_strength(penalty, longest_row, epsilon)
     epsilon_of_noise = shared - find_jacobian_cost(longest_row, strength)
     share = delta * Fraction(9, 10)
     sigma = choose_noise(longest_row, epsilon_of_noise, float(share))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import inf, sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.base import RegressorMixin
 from dither.canonical import Number
 from dither.errors import ParameterError
 from dither.learn.base import PrivateEstimator
+from dither.learn.coefficient_errors import make_intervals
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
 from dither.learn.descent import DescentPlan, descend, plan_descent
 from dither.learn.encode import read_numbers
@@ -26,6 +26,8 @@ from dither.learn.table_columns import TableRows, find_target
 from dither.learn.targets import read_target_bounds, restore_target, scale_target
 
 _LARGEST_COUNT = 4096
+_COUNT_CURVATURE = 8.0
+"""Of the loss of counts, for the length of steps: larger ones are met by clipped gradients."""
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
@@ -93,7 +95,7 @@ class Ridge(PrivateRegressor):
         moments = sums.release_moments()
         weights, covariance = solve_moments(moments, self.penalty * self._people)
         self.weights_ = weights[None, :]
-        self._covariance = covariance
+        self.spread_ = np.sqrt(np.maximum(np.diag(covariance), 0))
 
     @property
     def coef_(self) -> Array:
@@ -114,9 +116,7 @@ class Ridge(PrivateRegressor):
         They are for the model with this penalty, and rest on a normal approximation.
         """
         low, high = self._bounds
-        spread = np.sqrt(np.maximum(np.diag(self._covariance)[1:], 0)) * ((high - low) / 2)
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * spread
-        return np.stack([self.coef_ - reach, self.coef_ + reach], axis=1)
+        return make_intervals(self.coef_, self.spread_[1:] * ((high - low) / 2), confidence)
 
     def predict(self, X: Any) -> Array:
         """The expected target of every row."""
@@ -251,6 +251,7 @@ class PoissonRegression(PrivateRegressor):
             learning_rate=self.learning_rate,
             clip=self.clip,
             penalty=self.penalty,
+            curvature=_COUNT_CURVATURE,
         )
 
     def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:

@@ -43,7 +43,7 @@ def find_residuals(loss: Loss, margins: Array, labels: Array) -> Array:
         return factors
     margin = margins[0]
     if loss == "logistic":
-        residuals = list_sigmoids()[_find_entries(margin, _REACH)] - FACTOR_SCALE * (labels == 1)
+        residuals = list_sigmoids()[find_entries(margin, _REACH)] - FACTOR_SCALE * (labels == 1)
         residuals[(labels != 0) & (labels != 1)] = 0
     elif loss == "huber":
         signs = np.where(labels == 1, 1.0, -1.0)
@@ -54,7 +54,7 @@ def find_residuals(loss: Loss, margins: Array, labels: Array) -> Array:
         residuals = np.floor(margin / _FACTOR_STEPS) - labels * (FACTOR_SCALE // FEATURE_SCALE)
     else:
         counts = np.floor(labels * FACTOR_SCALE)
-        residuals = list_exponentials()[_find_entries(margin, _REACH_OF_EXPONENTS)] - counts
+        residuals = list_exponentials()[find_entries(margin, _REACH_OF_EXPONENTS)] - counts
     residuals[np.isnan(residuals)] = 0
     cut: Array = np.clip(residuals, -LARGEST_FACTOR, LARGEST_FACTOR)
     return cut[None, :]
@@ -62,7 +62,7 @@ def find_residuals(loss: Loss, margins: Array, labels: Array) -> Array:
 
 def find_slopes(margins: Array, labels: Array) -> Array:
     """sigmoid - y and sigmoid (1 - sigmoid) of every row, in steps; 0 without a label."""
-    chances = list_sigmoids()[_find_entries(margins, _REACH)]
+    chances = list_sigmoids()[find_entries(margins, _REACH)]
     slopes = chances - FACTOR_SCALE * (labels == 1)
     curvatures = np.floor(chances * (FACTOR_SCALE - chances) / FACTOR_SCALE)
     numbers: Array = np.stack([slopes, curvatures])
@@ -70,7 +70,7 @@ def find_slopes(margins: Array, labels: Array) -> Array:
     return numbers
 
 
-def _find_entries(margins: Array, reach: int) -> NDArray[np.int64]:
+def find_entries(margins: Array, reach: int) -> NDArray[np.int64]:
     """The entry of a table of links for every margin."""
     entries = np.floor(margins / _TABLE_STEPS)
     np.clip(entries, -_REACH * _STEPS_PER_UNIT, reach * _STEPS_PER_UNIT - 1, out=entries)
@@ -80,7 +80,7 @@ def _find_entries(margins: Array, reach: int) -> NDArray[np.int64]:
 def _soften(margins: Array) -> Array:
     """Softmax over the rows, in steps: exponentials of a table over their exact sum."""
     distances = margins - margins.max(axis=0)
-    weights = list_exponentials()[_find_entries(distances, _REACH_OF_EXPONENTS)]
+    weights = list_exponentials()[find_entries(distances, _REACH_OF_EXPONENTS)]
     total = np.zeros(margins.shape[1])
     for row in weights:
         total += row
@@ -91,16 +91,17 @@ def _soften(margins: Array) -> Array:
 @lru_cache(maxsize=1)
 def list_sigmoids() -> Array:
     """1 / (1 + e^-t) in steps, at the middle of every entry."""
-    return _list_links(_REACH, lambda t: 1 / (1 + math.exp(-t)))
+    return list_links(_REACH, lambda t: 1 / (1 + math.exp(-t)))
 
 
 @lru_cache(maxsize=1)
 def list_exponentials() -> Array:
     """e^t in steps, at the middle of every entry, and at least 1."""
-    return np.maximum(1, _list_links(_REACH_OF_EXPONENTS, math.exp))
+    return np.maximum(1, list_links(_REACH_OF_EXPONENTS, math.exp))
 
 
-def _list_links(reach: int, link: Callable[[float], float]) -> Array:
+def list_links(reach: int, link: Callable[[float], float]) -> Array:
+    """The table of a link in steps, at the middle of every entry."""
     entries = range(-_REACH * _STEPS_PER_UNIT, reach * _STEPS_PER_UNIT)
     middles = [(entry + 0.5) / _STEPS_PER_UNIT for entry in entries]
     return np.array([math.floor(FACTOR_SCALE * link(middle) + 0.5) for middle in middles], float)

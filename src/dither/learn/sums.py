@@ -33,12 +33,15 @@ from dither.plan.tree_functions import ScoredTree
 from dither.privacy.losses import Adjacency, BoundedRange, Composed, compose
 from dither.privacy.losses import Loss as PrivacyLoss
 from dither.privacy.mechanisms.quantile_families import root_down
-from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian, build_for_sample
 from dither.privacy.mechanisms.score_selection import ScoreSelection
+from dither.privacy.noise import SystemSource
 
 Array = NDArray[Any]
 STEPS = 1 << 16
-"""The clip norm is so many steps of the grid on which vectors are added up."""
+"""The clip norm is so many steps of the grid on which vectors of a table are added up."""
+_MOST_STEPS = 1 << 32
+_MOST_SIGMA = 1 << 37
 _BLOCK_NUMBERS = 1 << 17
 _COUNT_STEPS = 1 << 8
 """So many steps are one row in a count."""
@@ -57,9 +60,9 @@ class ReleasePlan:
         """What one release costs."""
         return self.rho / self.releases
 
-    def find_loss(self, adjacency: Adjacency) -> PrivacyLoss:
-        """The privacy loss of one release from a table: vectors are at most `STEPS` long."""
-        bound = bound_vectors(STEPS**2, STEPS**2, adjacency)
+    def find_loss(self, adjacency: Adjacency, steps: int = STEPS) -> PrivacyLoss:
+        """The privacy loss of one release from a table: vectors are at most `steps` long."""
+        bound = bound_vectors(steps**2, steps**2, adjacency)
         return IntegerRoundedGaussian.for_rho(self.release_rho, bound, adjacency).loss()
 
     def find_noise(self, clip: float) -> float:
@@ -76,7 +79,7 @@ class ChoicePlan(ReleasePlan):
         """The bounded range of one choice: rho = epsilon^2 / 8."""
         return root_down(8 * self.release_rho)
 
-    def find_loss(self, adjacency: Adjacency) -> PrivacyLoss:
+    def find_loss(self, adjacency: Adjacency, steps: int = STEPS) -> PrivacyLoss:
         """The privacy loss of one choice."""
         return BoundedRange(self.epsilon, neighbours=adjacency.neighbours, unit=adjacency.unit)
 
@@ -84,6 +87,21 @@ class ChoicePlan(ReleasePlan):
         """The scale of the choice: a coordinate that falls short of the best by so much is chosen
         e times more rarely."""
         return 2 * clip / float(self.epsilon)
+
+
+def count_grid_steps(release_rho: Fraction, adjacency: Adjacency) -> int:
+    """The clip norm in steps of the grid on which arrays are added up: a power of two, as large as
+    noise can be drawn for, and exact for 2**31 rows.
+
+    >>> from dither.privacy.losses import ADD_REMOVE
+    >>> count_grid_steps(Fraction(1, 1000), ADD_REMOVE) == 2**32
+    True
+    """
+    reach = 2 if adjacency.neighbours == "replace" else 1
+    steps = _MOST_STEPS
+    while steps > STEPS and (reach * steps) ** 2 > 2 * release_rho * _MOST_SIGMA**2:
+        steps //= 2
+    return steps
 
 
 def bound_vectors(l2_squared: int, length: int, adjacency: Adjacency) -> Sensitivity:
@@ -107,6 +125,10 @@ class NoisySums(Protocol):
     @property
     def width(self) -> int:
         """How many features a row has."""
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on a number, for a clip norm of 1."""
 
     def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
@@ -154,6 +176,8 @@ class ArraySums:
         self._labels = labels
         self._plan = plan
         self._adjacency = adjacency
+        self._rate: Fraction | None = getattr(plan, "rate", None)
+        self._grid_steps = count_grid_steps(plan.release_rho, adjacency)
         self._losses: list[PrivacyLoss] = []
         self._scored: tuple[ScoredTree, ...] = ()
         self._scores = np.zeros(rows.size)
@@ -169,6 +193,12 @@ class ArraySums:
         return self._rows.facts.width
 
     @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on a number, for a clip norm of 1."""
+        reach = 2 if self._adjacency.neighbours == "replace" else 1
+        return reach / sqrt(2 * self._plan.release_rho)
+
+    @property
     def loss(self) -> Composed:
         """The privacy loss of all releases so far."""
         return compose(*(loss * count for loss, count in Counter(self._losses).items()))
@@ -180,25 +210,29 @@ class ArraySums:
 
     def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
-        noise = self._pay(STEPS, theta.size)
+        noise = self._pay_gradient(theta.size)
         weights = quantise_weights(theta)
-        per_step = STEPS / (clip * FACTOR_SCALE * FEATURE_SCALE)
+        per_step = self._grid_steps / (clip * FACTOR_SCALE * FEATURE_SCALE)
         total = np.zeros(theta.shape, np.int64)
-        for rows, labels in self._list_blocks(len(theta)):
+        for rows, labels in self._list_blocks(1, self._rate):
             factors = find_residuals(loss, rows.multiply(weights), labels)
-            total += add_rows(rows, factors, per_step, STEPS)
-        gradient: Array = noise.release(total).astype(float) * (clip / STEPS)
-        return gradient
+            total += add_rows(rows, factors, per_step, self._grid_steps)
+        return self._add_noise(noise, total, clip)
 
     def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
-        noise = self._pay(STEPS, self.width)
-        per_step = STEPS / (clip * FEATURE_SCALE)
+        noise = self._pay(self._grid_steps, self.width)
+        per_step = self._grid_steps / (clip * FEATURE_SCALE)
         total = np.zeros((1, self.width), np.int64)
         for rows, _ in self._list_blocks(1):
-            total += add_rows(rows, np.ones((1, rows.size)), per_step, STEPS)
-        features: Array = noise.release(total)[0].astype(float) * (clip / STEPS)
+            total += add_rows(rows, np.ones((1, rows.size)), per_step, self._grid_steps)
+        features: Array = self._add_noise(noise, total, clip)[0]
         return features
+
+    def _add_noise(self, noise: IntegerRoundedGaussian, total: Array, clip: float) -> Array:
+        """A sum on the grid with its noise, in the units of its clip norm."""
+        noisy: Array = noise.release(total).astype(float) * (clip / self._grid_steps)
+        return noisy
 
     def release_moments(self, *, has_label: bool = True) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix.
@@ -224,15 +258,15 @@ class ArraySums:
 
     def release_nearest(self, theta: Array, clip: float) -> Array:
         """The sum of clipped features of the rows that score highest in each row of `theta`."""
-        noise = self._pay(STEPS, theta.size)
+        noise = self._pay(self._grid_steps, theta.size)
         weights = quantise_weights(theta)
+        per_step = self._grid_steps / (clip * FEATURE_SCALE)
         total = np.zeros(theta.shape, np.int64)
-        for rows, _ in self._list_blocks(len(theta)):
+        for rows, _ in self._list_blocks(1):
             nearest = rows.multiply(weights).argmax(axis=0)
             factors = (np.arange(len(theta))[:, None] == nearest).astype(float)
-            total += add_rows(rows, factors, STEPS / (clip * FEATURE_SCALE), STEPS)
-        sums: Array = noise.release(total).astype(float) * (clip / STEPS)
-        return sums
+            total += add_rows(rows, factors, per_step, self._grid_steps)
+        return self._add_noise(noise, total, clip)
 
     def release_leaf_counts(self, splits: Array, classes: int) -> Array:
         """How many rows every leaf and class has: a row is in one of them."""
@@ -294,6 +328,16 @@ class ArraySums:
         """The noise of a release whose vectors are at most `largest` steps long, paid for."""
         return self._pay_squared(largest**2, length)
 
+    def _pay_gradient(self, length: int) -> IntegerRoundedGaussian:
+        """The noise of a gradient, over all rows or over a sample of them."""
+        if self._rate is None:
+            return self._pay(self._grid_steps, length)
+        self._check_count()
+        bound = bound_vectors(self._grid_steps**2, length, self._adjacency)
+        noise = build_for_sample(self._plan.release_rho, bound, self._rate, self._adjacency.unit)
+        self._losses.append(noise.loss())
+        return noise
+
     def _pay_squared(self, squared: int, length: int) -> IntegerRoundedGaussian:
         """The same for the square of that length."""
         self._check_count()
@@ -306,10 +350,19 @@ class ArraySums:
         if len(self._losses) >= self._plan.releases:
             raise ParameterError(f"all {self._plan.releases:,} planned releases were made")
 
-    def _list_blocks(self, copies: int) -> Iterator[tuple[FeatureRows, Array]]:
-        """The rows in blocks of bounded memory, with their labels."""
+    def _list_blocks(
+        self, copies: int, rate: Fraction | None = None
+    ) -> Iterator[tuple[FeatureRows, Array]]:
+        """The rows in blocks of bounded memory, with their labels; or those of a new sample, in
+        which each row is by a coin of its own."""
         numbers = copies * (len(self._rows.dense) + 4)
         block = max(1 << 10, _BLOCK_NUMBERS // numbers)
         for start in range(0, self._rows.size, block):
             rows = self._rows.slice(start, start + block)
-            yield rows.with_floats(), self._labels[start : start + block]
+            labels = self._labels[start : start + block]
+            if rate is not None:
+                coins = SystemSource().words(rows.size)
+                chosen = np.flatnonzero(coins < np.uint64(int(rate * 2**64)))
+                rows = rows.choose(chosen)
+                labels = labels[chosen]
+            yield rows.with_floats(), labels

@@ -9,16 +9,17 @@ from fractions import Fraction
 from typing import Any
 
 from dither.catalog import OTHER
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.learn.columns import (
     CategoryColumn,
     Column,
     ColumnFacts,
     NumericColumn,
+    check_edges,
     check_width,
     make_edges,
 )
-from dither.plan.algebra import Plan, Scan
+from dither.plan.algebra import Distinct, Plan, Scan
 from dither.plan.analyse import analyse
 from dither.plan.domain import Columns, Domain
 from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
@@ -49,12 +50,28 @@ class TableFeatures:
 
 def find_rows(con: Any, table_or_sql: str) -> TableRows:
     """Read the name of a table, or a SELECT whose rows are meant, against the catalog."""
-    if re.fullmatch(r"\w+", table_or_sql):
-        plan: Plan = Scan(table_or_sql)
-    else:
-        recipe = con.bind(f"SELECT COUNT(*) FROM ({table_or_sql}) AS training_rows")
-        plan = recipe.queries[0].plan
+    plan: Plan = (
+        Scan(table_or_sql) if re.fullmatch(r"\w+", table_or_sql) else _bind_rows(con, table_or_sql)
+    )
     return TableRows(plan, analyse(plan, con.catalog).columns)
+
+
+def _bind_rows(con: Any, sql: str) -> Plan:
+    """The plan of the rows of a SELECT, computed columns included.
+
+    A count of rows needs no computed column, and its plan has none; a count of different rows needs
+    them all, and stands on the plan of the rows.
+    """
+    try:
+        rows = f"SELECT DISTINCT * FROM ({sql}) AS computed_rows"
+        plan = con.bind(f"SELECT COUNT(*) FROM ({rows}) AS training_rows").queries[0].plan
+        if isinstance(plan, Distinct):
+            source: Plan = plan.source
+            return source
+    except DitherError:
+        pass
+    counted: Plan = con.bind(f"SELECT COUNT(*) FROM ({sql}) AS training_rows").queries[0].plan
+    return counted
 
 
 def list_feature_columns(rows: TableRows, target: str | None, columns: Any) -> list[str]:
@@ -108,6 +125,7 @@ def _read_column(name: str, domain: Domain, bins: Any) -> Column:
         edges = tuple(float(edge) for edge in bins.get(name, ()))
     else:
         edges = make_edges(low, high, bins)
+    check_edges(edges, low, high, name)
     exact = [Fraction(edge).limit_denominator(_FINEST_EDGE) for edge in edges]
     return NumericColumn(name, low, high, tuple(float(edge) for edge in exact))
 

@@ -11,14 +11,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dither.catalog import Catalog
+from dither.learn.descent import DescentPlan
 from dither.learn.residuals import Loss
-from dither.learn.sums import STEPS, Array, NoisyMoments, ReleasePlan, quantise_weights
+from dither.learn.sums import (
+    STEPS,
+    Array,
+    NoisyMoments,
+    ReleasePlan,
+    count_grid_steps,
+    quantise_weights,
+)
 from dither.learn.table_columns import TableFeatures
 from dither.plan.algebra import Plan, Scores, UnitVectors
+from dither.plan.analyse import analyse
 from dither.plan.encodings import Scaled
+from dither.plan.stability.owned import Owned
 from dither.plan.tree_functions import ScoredTree, TreeCounts, TreeGradient
 from dither.plan.utilities import Coordinates
 from dither.plan.vector_functions import (
+    MOST_EXACT,
     CoordinateGradient,
     FeatureSums,
     HuberGradient,
@@ -30,16 +42,37 @@ from dither.plan.vector_functions import (
     SquaredGradient,
     VectorFunction,
 )
+from dither.plan.vectors import MOST_FINE_STEPS, MOST_STEPS
+from dither.privacy.losses import Adjacency
 
 _FINEST = 1 << 20
 SLOPE_NORM = 1.0308
 """Above sqrt(17) / 4: no slope and curvature of one row are longer."""
 
 
+def count_table_steps(catalog: Catalog, rows: Plan, plan: ReleasePlan) -> int:
+    """The clip norm in steps of the grid on which the kernel adds up vectors.
+
+    Where all releases are gradients and every unit has one row, steps are so fine that factors of
+    rows are rounded: sums are then products of matrices. It is a function of catalog and price.
+    """
+    analysed = analyse(rows, catalog)
+    if not isinstance(plan, DescentPlan) or plan.moments:
+        return STEPS
+    if not isinstance(analysed.node, Owned) or analysed.node.rows > 1:
+        return STEPS
+    adjacency = Adjacency(catalog.neighbours, catalog.unit.label)
+    steps = min(MOST_FINE_STEPS, count_grid_steps(plan.release_rho, adjacency))
+    while analysed.node.most * steps >= MOST_EXACT:
+        steps //= 2
+    return steps if steps > MOST_STEPS else STEPS
+
+
 class FixedLease(Protocol):
     """What `con.fixed_lease` gives."""
 
     charged: Fraction
+    release_id: str
 
     def close(self) -> None:
         """End the lease and store what left."""
@@ -69,6 +102,7 @@ class TableSums:
         self._label = label
         self._plan = plan
         self._lease: FixedLease | None = None
+        self.grid_steps = count_table_steps(con.catalog, rows, plan)
 
     def __enter__(self) -> TableSums:
         return self
@@ -82,6 +116,11 @@ class TableSums:
     def charged(self) -> Fraction:
         """What the pot paid for all releases, in the measure of its rule."""
         return Fraction(0) if self._lease is None else self._lease.charged
+
+    @property
+    def release_id(self) -> str:
+        """What all releases together are called in history."""
+        return "" if self._lease is None else self._lease.release_id
 
     @property
     def noise(self) -> float:
@@ -98,7 +137,8 @@ class TableSums:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
         steps = quantise_weights(theta)[:, list(self._features.positions)]
         function = self._make_gradient(loss, [tuple(map(int, row)) for row in steps])
-        return self._place(self._release(function, clip), len(theta))
+        query = replace(self._make_query(function, clip), rate=getattr(self._plan, "rate", None))
+        return self._place(self._release_query(query), len(theta))
 
     def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
@@ -209,7 +249,7 @@ class TableSums:
             last = Scaled(self._features.facts.numbers[-1].name)
             features = tuple(feature for feature in features if feature != last)
         exact = max(Fraction(1, _FINEST), Fraction(clip).limit_denominator(_FINEST))
-        return UnitVectors(self._rows, features, function, exact, exact / STEPS)
+        return UnitVectors(self._rows, features, function, exact, exact / self.grid_steps)
 
     def _release(self, function: VectorFunction, clip: float, *, drop_last: bool = False) -> Array:
         return self._release_query(self._make_query(function, clip, drop_last=drop_last))

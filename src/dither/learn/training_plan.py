@@ -7,14 +7,16 @@ from fractions import Fraction
 from math import sqrt
 
 from dither.learn.columns import ColumnFacts
+from dither.learn.descent import DescentPlan
 from dither.learn.sums import ReleasePlan
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
     """The settings of a fit. `noise` is the standard deviation on each number of a mean gradient,
-    product or count, or the scale of a choice among them; `risk_floor` what no private method
-    beats, up to a constant."""
+    product or count, or the scale of a choice among them. `risk_ceiling` bounds the excess risk of
+    descent beside the best weights of length 1, where the loss is convex; `risk_floor` is what no
+    private method beats, up to a constant. `warnings` are signs that a feature knows the target."""
 
     epsilon: float
     delta: float
@@ -26,6 +28,8 @@ class TrainingPlan:
     learning_rate: float | None
     noise: float
     risk_floor: float
+    risk_ceiling: float | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_hopeless(self) -> bool:
@@ -35,6 +39,12 @@ class TrainingPlan:
     def __str__(self) -> str:
         rate = "" if self.learning_rate is None else f", learning rate {self.learning_rate:.3g}"
         end = ": not possible at this n" if self.is_hopeless else ""
+        if self.risk_ceiling is not None:
+            end += (
+                f"\nexcess risk beside weights of length 1, expected at most: "
+                f"{self.risk_ceiling:.2g}"
+            )
+        end += "".join(f"\nwarning: {warning}" for warning in self.warnings)
         return (
             f"{self.releases:,} releases of {self.features:,} features, clip {self.clip:.3g}{rate}"
             f"\n"
@@ -45,8 +55,25 @@ class TrainingPlan:
         )
 
 
+def bound_excess_risk(
+    lipschitz: float, length: float, steps: int, rho: Fraction, features: int, people: int
+) -> float:
+    """The expected excess of the mean loss after gradient descent with noise, for a convex loss.
+
+    With the best step, L |C| sqrt(1 / T + p / (2 rho n^2)): Bassily, Smith and Thakurta 2014, for
+    T steps of rho / T each. Whether steps are the best ones is not known, so it is a guide.
+    """
+    noise = features / (2 * float(rho) * people**2)
+    return lipschitz * length * sqrt(1 / steps + noise)
+
+
 def describe_training(
-    plan: ReleasePlan, facts: ColumnFacts, people: int, epsilon: Fraction, delta: Fraction
+    plan: ReleasePlan,
+    facts: ColumnFacts,
+    people: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    warnings: tuple[str, ...] = (),
 ) -> TrainingPlan:
     """Say what a plan does.
 
@@ -54,6 +81,10 @@ def describe_training(
     min(1, sqrt(features) / (epsilon people)) (Bassily, Smith and Thakurta 2014).
     """
     clip = float(getattr(plan, "clip", facts.largest_norm**2 + 1))
+    rate = getattr(plan, "learning_rate", None)
+    ceiling = None
+    if isinstance(plan, DescentPlan):
+        ceiling = bound_excess_risk(clip, 1.0, plan.steps, plan.rho, facts.width, people)
     return TrainingPlan(
         epsilon=float(epsilon),
         delta=float(delta),
@@ -62,7 +93,9 @@ def describe_training(
         features=facts.width,
         releases=plan.releases,
         clip=clip,
-        learning_rate=getattr(plan, "learning_rate", None),
+        learning_rate=rate,
         noise=plan.find_noise(clip) / people,
         risk_floor=min(1.0, sqrt(facts.width) / (float(epsilon) * people)),
+        risk_ceiling=ceiling,
+        warnings=warnings,
     )

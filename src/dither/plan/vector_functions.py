@@ -148,6 +148,15 @@ _NUMERIC = (SecondMoments, SquaredGradient, PoissonGradient, CoordinateGradient)
 _UNLABELLED = (FeatureSums, NearestSums)
 _COUNTED = (FeatureSums, NearestSums, TreeCounts)
 """Functions whose vectors are features as they are."""
+_FACTORED = (
+    FeatureSums,
+    NearestSums,
+    LogisticGradient,
+    HuberGradient,
+    MultinomialGradient,
+    SquaredGradient,
+    PoissonGradient,
+)
 
 
 def quantise_theta(weights: Iterable[float]) -> tuple[int, ...]:
@@ -166,6 +175,12 @@ def list_thetas(function: VectorFunction) -> tuple[tuple[int, ...], ...]:
 def is_cut_by_number(function: VectorFunction) -> bool:
     """Whether the clip bounds every number of a vector, in place of its L2 norm."""
     return isinstance(function, CoordinateGradient)
+
+
+def has_factors(function: VectorFunction) -> bool:
+    """Whether a row's vector is all products of its features with a few factors, the norm of which
+    is clipped."""
+    return isinstance(function, _FACTORED)
 
 
 def vector_scale(function: VectorFunction) -> int:

@@ -23,6 +23,7 @@ from dither.plan.vector_functions import (
     MOST_EXACT,
     check_function,
     check_label,
+    has_factors,
     is_cut_by_number,
     largest_step,
     vector_length,
@@ -30,7 +31,9 @@ from dither.plan.vector_functions import (
 from dither.rules import PrivacyRule
 
 MOST_STEPS = 1 << 24
-"""The largest B."""
+"""The largest B of vectors that are rounded number by number."""
+MOST_FINE_STEPS = 1 << 32
+"""The largest B of vectors whose factors are rounded."""
 MOST_NUMBERS = 1 << 17
 """The longest vector."""
 BLOCK_NUMBERS = 1 << 18
@@ -66,6 +69,12 @@ def count_steps(query: UnitVectors) -> int:
     return steps.numerator // steps.denominator
 
 
+def is_rounded_by_factor(query: UnitVectors) -> bool:
+    """Whether the factor of a row is rounded, in place of every number of its vector: where steps
+    are fine. Such vectors are products of integers, and are added up by products of matrices."""
+    return count_steps(query) > MOST_STEPS
+
+
 def count_vector_numbers(query: UnitVectors, rows: Analysed) -> int:
     """How many numbers the sum has."""
     return vector_length(query.function, _count_features(query, rows))
@@ -79,9 +88,11 @@ def check_vectors(query: UnitVectors, rows: Analysed, neighbours: Neighbours) ->
         raise RefusedError(
             "a vector of a unit is made of rows that have an owner", rule=PrivacyRule.LOST_OWNER
         )
-    if not 1 <= count_steps(query) <= MOST_STEPS:
+    is_fine = has_factors(query.function) and rows.node.rows == 1
+    largest = MOST_FINE_STEPS if is_fine else MOST_STEPS
+    if not 1 <= count_steps(query) <= largest:
         raise RefusedError(
-            f"clip / resolution is between 1 and {MOST_STEPS:,}: choose another resolution",
+            f"clip / resolution is between 1 and {largest:,}: choose another resolution",
             rule=PrivacyRule.WIDTHS,
         )
     if (

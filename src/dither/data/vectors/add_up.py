@@ -13,16 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.data.vectors.clip import clip_vectors, cut_numbers
+from dither.data.vectors.clip import clip_factors, clip_vectors, cut_numbers
 from dither.data.vectors.encode import encode_features
-from dither.data.vectors.factors import make_vectors, resolve_label
+from dither.data.vectors.factors import make_row_factors, make_vectors, resolve_label
 from dither.data.vectors.sample import draw_units
 from dither.plan.algebra import UnitVectors
 from dither.plan.analyse import Analysed
 from dither.plan.encodings import resolve_features
 from dither.plan.stability.owned import Owned
 from dither.plan.vector_functions import is_cut_by_number, vector_scale
-from dither.plan.vectors import count_block_rows, count_steps, count_vector_numbers
+from dither.plan.vectors import (
+    count_block_rows,
+    count_steps,
+    count_vector_numbers,
+    is_rounded_by_factor,
+)
 
 Array = NDArray[Any]
 _NOBODY = -1
@@ -99,6 +104,7 @@ class _Adder:
         self._steps = count_steps(query)
         self._per_step = float(1 / (vector_scale(query.function) * query.resolution))
         self._has_many_rows = rows.node.rows > 1
+        self._is_fine = is_rounded_by_factor(query)
         length = count_vector_numbers(query, rows)
         self.block_rows = count_block_rows(query, rows)
         self.total = np.zeros(length, np.int64)
@@ -107,6 +113,9 @@ class _Adder:
 
     def add(self, block: EncodedRows) -> None:
         """Add the rows of a block."""
+        if self._is_fine:
+            self._add_fine(block)
+            return
         vectors = make_vectors(
             self._function, self._label, self._columns, block.features.astype(float), block.labels
         )
@@ -115,9 +124,24 @@ class _Adder:
             vectors = self._fold_rows(vectors, block.units)
         self._add_vectors(vectors)
 
+    def _add_fine(self, block: EncodedRows) -> None:
+        """Add rows that are units each, whose factors are rounded.
+
+        Sizes of all products of a block add up to less than 2**53, so that a product of matrices is
+        exact in whatever order it is computed.
+        """
+        features = block.features.astype(float)
+        factors = make_row_factors(
+            self._function, self._label, self._columns, features, block.labels
+        )
+        squares = np.einsum("ij,ij->j", features, features)  # integers below 2**53: exact
+        whole = clip_factors(factors, squares, self._per_step, self._steps)
+        self.total += (whole @ features.T).reshape(-1).astype(np.int64)
+
     def finish(self) -> None:
         """Add the unit whose rows came last."""
-        self._add_vectors(self._last_vector)
+        if not self._is_fine:
+            self._add_vectors(self._last_vector)
 
     def _fold_rows(self, vectors: Array, units: Array) -> Array:
         """Add up the rows of each unit; those of the last one wait for the next block."""

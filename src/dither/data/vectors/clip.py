@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 _BELOW_ONE = 1 - 2.0**-30
 """More than floats lose in a norm, so that no clipped vector is longer than allowed."""
+_BELOW_ONE_SQUARED = 1 - 2.0**-40
+"""More than floats lose in the square of a norm, and less than `_BELOW_ONE` leaves."""
 
 
 def clip_vectors(vectors: NDArray[Any], per_step: float, largest: int) -> NDArray[Any]:
@@ -42,6 +44,34 @@ def clip_vectors(vectors: NDArray[Any], per_step: float, largest: int) -> NDArra
     if not is_short.all():
         vectors[:, ~is_short] = 0
     return vectors
+
+
+def clip_factors(
+    factors: NDArray[Any], squares: NDArray[Any], per_step: float, largest: int
+) -> NDArray[Any]:
+    """Factors of rows in whole steps, such that a row's vector, all products of its factors with
+    its features, has an L2 norm of at most `largest`. `squares` are sums of squared features.
+
+    Shrinking and truncating are elementwise. The squared norm that comes out is the product of two
+    sums of squares of integers; what floats lose in it is less than 2**-40, which is kept below the
+    bound. A row that fails, or is no number, becomes 0.
+    """
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(_add_squares(factors)) * np.sqrt(squares)
+        scales = np.minimum(per_step, largest * _BELOW_ONE / lengths)
+        whole: NDArray[Any] = np.trunc(factors * scales)
+        is_short = _add_squares(whole) * squares <= largest * largest * _BELOW_ONE_SQUARED
+    if not is_short.all():
+        whole[:, ~is_short] = 0
+    return whole
+
+
+def _add_squares(factors: NDArray[Any]) -> NDArray[Any]:
+    """The sum of squares of every column, row after row."""
+    total = np.zeros(factors.shape[1])
+    for row in factors:
+        total += row * row
+    return total
 
 
 def cut_numbers(vectors: NDArray[Any], per_step: float, largest: int) -> NDArray[Any]:

@@ -44,6 +44,7 @@ from dither.plan.vector_functions import (
     SecondMoments,
     SquaredGradient,
     VectorFunction,
+    has_factors,
     list_thetas,
 )
 
@@ -74,12 +75,12 @@ def make_vectors(
     values: Array | None,
 ) -> Array:
     """The vector of every row, one column each, in steps of the function's own scale."""
-    if isinstance(function, FeatureSums):
-        return features
-    if isinstance(function, NearestSums):
-        nearest = (np.array(function.theta, float) @ features).argmax(axis=0)
-        is_nearest = np.arange(len(function.theta))[:, None] == nearest
-        return _multiply_all(is_nearest, features)
+    if has_factors(function):
+        factors = make_row_factors(function, label, columns, features, values)
+        if len(factors) == 1:
+            features *= factors[0]
+            return features
+        return _multiply_all(factors, features)
     assert label is not None and values is not None
     if isinstance(function, SecondMoments):
         products = _multiply_pairs(features, scale_values(label, values))
@@ -90,13 +91,38 @@ def make_vectors(
     if isinstance(function, TreeGradient):
         slopes = _find_slopes(function, find_codes(label, values), features)
         return _clear_unlabelled(slopes, label, values)
+    assert isinstance(function, CoordinateGradient)
+    features *= _make_labelled_factors(function, label, columns, features, values)[0]
+    return features
+
+
+def make_row_factors(
+    function: VectorFunction,
+    label: ResolvedFeature | None,
+    columns: Columns,
+    features: Array,
+    values: Array | None,
+) -> Array:
+    """The factors of every row, by which its features are multiplied: a row of integers each."""
+    if isinstance(function, FeatureSums):
+        return np.ones((1, features.shape[1]))
+    if isinstance(function, NearestSums):
+        nearest = (np.array(function.theta, float) @ features).argmax(axis=0)
+        is_nearest: Array = np.arange(len(function.theta))[:, None] == nearest
+        return is_nearest.astype(float)
+    assert label is not None and values is not None
+    return _make_labelled_factors(function, label, columns, features, values)
+
+
+def _make_labelled_factors(
+    function: VectorFunction,
+    label: ResolvedFeature,
+    columns: Columns,
+    features: Array,
+    values: Array,
+) -> Array:
     margins = np.array(list_thetas(function), float) @ features
-    factors = make_factors(function, label, columns, margins, values)
-    _clear_unlabelled(factors, label, values)
-    if len(factors) == 1:
-        features *= factors[0]
-        return features
-    return _multiply_all(factors, features)
+    return _clear_unlabelled(make_factors(function, label, columns, margins, values), label, values)
 
 
 def _multiply_all(factors: Array, features: Array) -> Array:
