@@ -25,6 +25,10 @@ DOUBLE = torch.float64
 _ROUND_UP = 1 + 2.0**-24
 """More than float64 loses in a sum of squares of up to 2**28 float32 numbers."""
 _GROUP = 64
+_WIDE = 128
+"""Inputs and outputs of layers whose Gram forms are taken in float32 on CUDA."""
+_VANISHED = 2.0**-123
+"""More than one product of float32 numbers and the sum that it joins lose where they vanish."""
 CANCELLATION = 8
 """How much longer, in clip norms, the products of a unit may be together than its clip norm where
 its vector is never formed."""
@@ -76,10 +80,11 @@ def squared_norms(values: Tensor) -> Tensor:
 
     Float32 numbers are added up 64 at a time in float32, which is off by less than 2**-17 of their
     sum and, where squares vanish, by less than 2**-120 for each; one that overflows is not sane.
-    The rest is added up in float64.
+    The rest, and everything on CUDA, is added up in float64.
     """
     width = values.shape[-1]
-    whole = width - width % _GROUP if values.dtype == torch.float32 else 0
+    is_grouped = values.dtype == torch.float32 and not values.is_cuda
+    whole = width - width % _GROUP if is_grouped else 0
     squares = torch.linalg.vector_norm(values[..., whole:], dim=-1, dtype=DOUBLE).square()
     if whole:
         groups = values[..., :whole].unflatten(-1, (whole // _GROUP, _GROUP))
@@ -95,7 +100,7 @@ def are_sane(squares: Tensor) -> Tensor:
 
 def keep(values: Tensor, is_kept: Tensor) -> Tensor:
     """Zeros in place of units that are not kept: 0 times infinity is no number."""
-    if bool(is_kept.all()):
+    if not is_kept.is_cuda and bool(is_kept.all()):  # a device would wait for the answer
         return values
     kept = is_kept.reshape(-1, *[1] * (values.dim() - 1))
     return torch.where(kept, values, torch.zeros((), dtype=values.dtype, device=values.device))
@@ -141,21 +146,34 @@ class OuterProducts:
     def lengths(self) -> Lengths:
         of_inputs = squared_norms(self.inputs)
         of_gradients = squared_norms(self.gradients)
+        if self.positions == 1:
+            squares = (of_inputs * of_gradients)[:, 0] * _ROUND_UP
+            return Lengths(
+                squares, squares, are_sane(of_inputs)[:, 0] & are_sane(of_gradients)[:, 0]
+            )
         spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
         is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
-        if self.positions == 1:
-            return Lengths(spread, spread, is_sane)
-        return Lengths(self._gram(spread), spread, is_sane)
+        return Lengths(self._gram(spread, (of_inputs, of_gradients)), spread, is_sane)
 
-    def _gram(self, spread: Tensor) -> Tensor:
-        """Squared norms from inner products of positions, in float64, plus the most that they can
-        be off: they cancel."""
-        inputs = self.inputs.to(DOUBLE)
-        gradients = self.gradients.to(DOUBLE)
-        products = torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)
-        terms = inputs.shape[2] + gradients.shape[2] + self.positions**2 + 8
-        error = float(bound_relative_error(terms, "float64")) * _ROUND_UP
-        squares = products.sum((1, 2)).clamp(min=0)
+    def _gram(self, spread: Tensor, lengths: tuple[Tensor, Tensor]) -> Tensor:
+        """Squared norms from inner products of positions, plus the most that they can be off: they
+        cancel. In float64; wide layers on CUDA in float32, whose sums alone are in float64."""
+        inputs = self.inputs
+        gradients = self.gradients
+        widths = inputs.shape[2] + gradients.shape[2]
+        if not inputs.is_cuda or widths < _WIDE:
+            inputs = inputs.to(DOUBLE)
+            gradients = gradients.to(DOUBLE)
+        with exact_products():
+            of_inputs = torch.bmm(inputs, inputs.mT).to(DOUBLE)
+            of_gradients = torch.bmm(gradients, gradients.mT).to(DOUBLE)
+        squares = (of_inputs * of_gradients).sum((1, 2)).clamp(min=0)
+        roundings = bound_relative_error(widths + 8, _name_dtype(inputs))
+        error = float(roundings + 2 * bound_relative_error(self.positions**2, "float64"))
+        error *= _ROUND_UP
+        if inputs.dtype == torch.float32:
+            longest = lengths[0].sqrt().sum(1).square() + lengths[1].sqrt().sum(1).square()
+            squares = squares + longest * (widths * _VANISHED)
         return torch.minimum(squares + error * spread, spread) * _ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
@@ -201,7 +219,13 @@ class EmbeddingRows:
     shape: tuple[int, ...]
 
     def merge(self) -> EmbeddingRows:
-        """The same with each place at most once in a unit: the rest are rows of zeros."""
+        """The same with each place at most once in a unit: the rest are rows of zeros.
+
+        On CUDA by products of matrices: `scatter_add_` there adds in an order of its own, and a
+        unit's floats would not be the same bits in every run.
+        """
+        if self.places.is_cuda:
+            return self._merge_by_products()
         order = torch.argsort(self.places, dim=1, stable=True)
         places = torch.gather(self.places, 1, order)
         gradients = torch.gather(self.gradients, 1, order[..., None].expand_as(self.gradients))
@@ -212,6 +236,15 @@ class EmbeddingRows:
         merged.scatter_add_(1, group[..., None].expand_as(gradients), gradients)
         first = torch.zeros_like(places).scatter_(1, group, places)
         return EmbeddingRows(first, merged, self.shape)
+
+    def _merge_by_products(self) -> EmbeddingRows:
+        """Every position that is the first of its place gets the sum over all equal places."""
+        is_equal = self.places[:, :, None] == self.places[:, None, :]
+        is_first = ~is_equal.tril(-1).any(2)
+        chosen = (is_equal & is_first[..., None]).to(self.gradients.dtype)
+        with exact_products():
+            merged = torch.bmm(chosen, self.gradients)
+        return EmbeddingRows(self.places * is_first, merged, self.shape)
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.gradients)

@@ -26,7 +26,7 @@ from dither.learn.deep.gradients import (
     has_closed_forms,
     list_trained,
 )
-from dither.learn.deep.stage import Batch, StepShapes
+from dither.learn.deep.stage import Batch, StepShapes, refused_orders
 
 _TOLERANCE = 2e-3
 _HALF_TOLERANCE = 0.05
@@ -108,7 +108,11 @@ def _run(
     same in every run."""
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     devices = [stage.inputs.device] if stage.inputs.is_cuda else []
-    with torch.random.fork_rng(devices), stage.passes():
+    with (
+        torch.random.fork_rng(devices),
+        stage.passes(),
+        refused_orders(is_proved=stage.is_proved),
+    ):
         torch.manual_seed(coins)
         try:
             contributions = method.find(*stage.prepare(*rows), stage.slots)

@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from dither.learn.deep.device_noise import DeviceNoiseDrawer, add_noise
 from dither.learn.deep.noise import NoiseDrawer
 from dither.learn.deep.plan import GridPlan, SamplePlan, plan_grid
 from dither.privacy.noise import SystemSource
@@ -42,6 +43,7 @@ class SumRelease:
         *,
         noise: NoiseKind,
         is_adaptive: bool,
+        device: torch.device,
         ahead: bool = True,
     ) -> None:
         self._plan = plan
@@ -51,13 +53,22 @@ class SumRelease:
         self._log_clip = math.log2(clip)
         self.is_adaptive = is_adaptive
         self.clip = clip
+        self._grid: tuple[Fraction, GridPlan] | None = None
         self.gradient_multiplier, self.balance_sigma = split_multiplier(plan, is_adaptive)
-        self._drawer = NoiseDrawer(numbers, ahead=ahead and noise == "integer")
+        is_ahead = ahead and noise == "integer"
+        self._drawer: NoiseDrawer | DeviceNoiseDrawer
+        if device.type == "cuda":
+            self._drawer = DeviceNoiseDrawer(numbers, device, ahead=is_ahead)
+        else:
+            self._drawer = NoiseDrawer(numbers, ahead=is_ahead)
 
     @property
     def grid(self) -> GridPlan:
         """The grid at the clip norm of the next step."""
-        return plan_grid(self.clip, self._moved, self._numbers, self.gradient_multiplier)
+        if self._grid is None or self._grid[0] != self.clip:
+            grid = plan_grid(self.clip, self._moved, self._numbers, self.gradient_multiplier)
+            self._grid = (self.clip, grid)
+        return self._grid[1]
 
     def release(self, sums: list[Tensor], balance: Tensor, *, is_last: bool) -> list[Tensor]:
         """Noisy sums over the declared batch, of the shapes of the sums; adapts the clip norm."""
@@ -73,13 +84,16 @@ class SumRelease:
 
     def _release_integers(self, sums: list[Tensor]) -> list[Tensor]:
         grid = self.grid
-        noise = torch.from_numpy(self._drawer.draw(grid.sigma))
         scale = 2.0**grid.exponent / self._plan.batch
+        if isinstance(self._drawer, DeviceNoiseDrawer):
+            drawn = self._drawer.draw(grid.sigma)
+            return add_noise(sums, drawn, grid.exponent, scale)
+        noise = torch.from_numpy(self._drawer.draw(grid.sigma))
         means = []
         start = 0
         for total in sums:
             steps = total.mul_(2.0**-grid.exponent).round_().to(torch.int64)
-            added = noise[start : start + total.numel()].to(total.device).view_as(total)
+            added = noise[start : start + total.numel()].view_as(total)
             start += total.numel()
             means.append(steps.add_(added).to(total.dtype).mul_(scale))
         return means

@@ -42,6 +42,7 @@ class RowStore:
         self._data = _read_data(data, device)
         self._device = device
         self._table: Integers | None = None
+        self._device_table: Tensor | None = None
         self.rows_per_unit = rows_per_unit
         self.units = _count_rows(self._data)
         if self.units == 0:
@@ -50,6 +51,11 @@ class RowStore:
             self._table = group_rows(owners, self.units, rows_per_unit, source)
             self.units = len(self._table)
 
+    @property
+    def is_on_cuda(self) -> bool:
+        """Whether rows are gathered for a device, which the host must not keep waiting."""
+        return self._device.type == "cuda"
+
     def describe_row(self) -> tuple[Tensor, Tensor]:
         """Zeros of the shape and type of one row and its target: shapes are public."""
         inputs, targets = self._take(np.zeros(1, np.int64))
@@ -57,6 +63,8 @@ class RowStore:
 
     def gather(self, slots: Integers) -> SlotRows:
         """The rows of the units in some slots."""
+        if self._device.type == "cuda" and isinstance(self._data, tuple):
+            return self._gather_on_device(self._data, slots)
         rows = self._list_rows(slots)
         is_row = rows != EMPTY
         inputs, targets = self._take(np.maximum(rows, 0))
@@ -67,6 +75,24 @@ class RowStore:
             torch.from_numpy(is_row.astype(np.float32)).to(self._device),
             torch.from_numpy(slots != EMPTY).to(self._device),
         )
+
+    def _gather_on_device(self, data: tuple[Tensor, Tensor], slots: Integers) -> SlotRows:
+        """The same on the device, which gets the numbers of units and never waits for the host."""
+        units = torch.from_numpy(slots).pin_memory().to(self._device, non_blocking=True)
+        is_present = units != EMPTY
+        rows = units
+        if self._table is not None:
+            if self._device_table is None:
+                self._device_table = torch.from_numpy(self._table).to(self._device)
+            of_units = self._device_table.index_select(0, units.clamp(min=0))
+            rows = of_units.masked_fill_(~is_present[:, None], EMPTY).flatten()
+        is_absent = rows == EMPTY
+        chosen = rows.clamp(min=0)
+        taken = []
+        for values in data:
+            mask = is_absent.view(-1, *[1] * (values.dim() - 1))
+            taken.append(values.index_select(0, chosen).masked_fill_(mask, 0))
+        return SlotRows(taken[0], taken[1], (~is_absent).to(torch.float32), is_present)
 
     def _list_rows(self, slots: Integers) -> Integers:
         """The rows of every slot, EMPTY where there is none: `rows_per_unit` for each."""

@@ -15,12 +15,13 @@ from dither.learn.deep.contributions import relaxed_products
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
+from dither.learn.deep.graphs import BlockGraph, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.rehearsal import Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
-from dither.learn.deep.sampling import draw_sample, fill_slots
+from dither.learn.deep.sampling import SlotDrawer
 from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words
 
@@ -43,6 +44,7 @@ class TrainerSettings:
     augment: Callable[[Tensor], Tensor] | None
     physical_batch: int | None
     precision: torch.dtype | None
+    has_graphs: bool = True
 
 
 class TrainingRun:
@@ -76,6 +78,14 @@ class TrainingRun:
             settings.clip,
             noise=settings.noise,
             is_adaptive=settings.clipping == "adaptive",
+            device=self._stage.inputs.device,
+        )
+        self._graph: BlockGraph | None = None
+        if settings.has_graphs and settings.clipping != "adaptive":
+            self._graph = record_block(self._clip_block, self._stage)
+        self._addresses = self._list_addresses()
+        self._slots = SlotDrawer(
+            store.units, plan, self._stage.capacity, source, ahead=store.is_on_cuda
         )
 
     @property
@@ -136,6 +146,7 @@ class TrainingRun:
             augmentations=settings.augmentations,
             augment=settings.augment,
             precision=settings.precision,
+            is_proved=settings.has_proved_sums,
         )
 
     def train_step(self, *, is_last: bool) -> None:
@@ -145,21 +156,42 @@ class TrainingRun:
                 "the model changed since its rehearsal (train or eval, trained parameters, hooks): "
                 "set it up before batches() or fit, and leave it so"
             )
-        sample = draw_sample(self._store.units, self._plan.rate, self._source)
         slots = self._stage.slots
-        filled = fill_slots(sample, self._plan.capacity, self._stage.capacity, self._source)
+        filled = self._slots.draw(is_last=is_last)
+        clip_block = self._choose_code()
         totals: dict[str, Tensor] = {}
-        balance = torch.zeros((), dtype=torch.int64)
+        balance = torch.zeros((), dtype=torch.int64, device=self._stage.inputs.device)
         for start in range(0, len(filled), slots):
-            clipped = self._clip_block(self._store.gather(filled[start : start + slots]))
-            balance = balance + clipped.balance.cpu()
+            clipped = clip_block(self._store.gather(filled[start : start + slots]))
+            balance = balance + clipped.balance
             for name, total in clipped.sums.items():
-                totals[name] = totals[name].add_(total) if name in totals else total
+                if name in totals:
+                    totals[name].add_(total)
+                else:  # a graph writes its result into the same memory again
+                    totals[name] = total.clone() if self._graph and self._stage.runs > 1 else total
         sums = [
             totals[name] if name in totals else torch.zeros_like(parameter)
             for name, parameter in self._trained.items()
         ]
         self._move(self.release.release(sums, balance, is_last=is_last))
+
+    def _choose_code(self) -> Callable[[SlotRows], ClippedSum]:
+        """The recorded graph, as long as parameters lie where they were when it was recorded."""
+        if self._graph is None:
+            return self._clip_block
+        if self._list_addresses() != self._addresses:
+            self._graph = None
+            return self._clip_block
+        return self._graph
+
+    def _list_addresses(self) -> list[int]:
+        """Where parameters and buffers of the model lie."""
+        return [p.data_ptr() for p in (*self._model.parameters(), *self._model.buffers())]
+
+    def close(self) -> None:
+        """End the threads that draw ahead."""
+        self._slots.close()
+        self.release.close()
 
     def _clip_block(self, rows: SlotRows) -> ClippedSum:
         """The clipped sum over one block of slots."""

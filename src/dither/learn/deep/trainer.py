@@ -76,6 +76,7 @@ class PrivateTrainer:
         augmentations: int = 1,
         physical_batch: int | None = None,
         precision: str = "float32",
+        graphs: bool = True,
     ) -> None:
         check_model(model)
         _check_choice(clipping, get_args(Clipping), "clipping")
@@ -98,6 +99,7 @@ class PrivateTrainer:
             augment=augment,
             physical_batch=physical_batch and whole_number(physical_batch, "physical_batch"),
             precision=_PRECISIONS[precision],
+            has_graphs=graphs,
         )
         self.plan: SamplePlan = plan_sampling(
             n=n, batch=batch, epochs=epochs, epsilon=epsilon, delta=delta, unit=unit
@@ -131,7 +133,7 @@ class PrivateTrainer:
                 if self._waiting is not None:
                     raise ParameterError("a token was not used: call step(token) before the next")
         finally:
-            run.release.close()
+            run.close()
             self._run = None
             self._waiting = None
 
