@@ -34,6 +34,8 @@ CANCELLATION = 8
 its vector is never formed."""
 _MOST_FORMED = 1 << 28
 """Numbers of formed vectors that are kept at a time: above, the Gram form is used."""
+_MOST_WRITTEN = 1 << 25
+"""Numbers of formed vectors that cost a CUDA device little to write down."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,12 @@ class OuterProducts:
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
         inputs = keep(self.inputs, is_sane)
-        scaled = keep(self.gradients, is_sane) * weights.to(self.gradients.dtype)[:, None, None]
+        gradients = keep(self.gradients, is_sane)
+        if _is_wide.get() and self.positions > 1:
+            scaled = gradients.to(DOUBLE).mul_(weights[:, None, None]).flatten(0, 1)
+            products = torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
+            return products.to(inputs.dtype).reshape(self.shape)
+        scaled = gradients * weights.to(gradients.dtype)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
             return torch.mm(scaled[units].flatten(0, 1).t(), inputs[units].flatten(0, 1))
@@ -203,7 +210,10 @@ class OuterProducts:
         out = self.gradients.shape[2]
         if positions == 1:
             return self
-        is_gram_cheaper = positions * positions * (width + out) < width * out
+        gram = positions * positions * (width + out)
+        is_gram_cheaper = gram < width * out
+        if self.inputs.is_cuda:  # where writing numbers down costs more than multiplying them
+            is_gram_cheaper = units * width * out > _MOST_WRITTEN and gram < 64 * width * out
         if is_gram_cheaper or units * width * out > _MOST_FORMED:
             return self
         return self.form()
@@ -288,6 +298,19 @@ def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contrib
     for use in formed[1:]:
         total = total + use.values
     return Formed(total)
+
+
+_is_wide: ContextVar[bool] = ContextVar("is_wide", default=False)
+
+
+@contextmanager
+def wide_sums(is_wide: bool) -> Iterator[None]:
+    """Whether products of several positions are added up in float64, all slots at once."""
+    token = _is_wide.set(is_wide)
+    try:
+        yield
+    finally:
+        _is_wide.reset(token)
 
 
 _is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)

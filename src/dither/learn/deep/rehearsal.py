@@ -42,9 +42,11 @@ class Rehearsed:
     method: BookKeeper | Vmapper
     shapes: tuple[SumShape, ...]
 
-    def with_blocks(self, block: int, blocks: int) -> Rehearsed:
-        """The same with sums in other blocks, which changes no operand."""
-        shapes = (replace(shape, block=block, blocks=blocks) for shape in self.shapes)
+    def with_blocks(self, block: int, blocks: int, *, is_wide: bool) -> Rehearsed:
+        """The same with sums in other blocks or in float64, which changes no operand."""
+        shapes = (
+            replace(shape, block=block, blocks=blocks, is_wide=is_wide) for shape in self.shapes
+        )
         return Rehearsed(self.method, tuple(shapes))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
-from dither.learn.deep.contributions import relaxed_products
+from dither.learn.deep.contributions import relaxed_products, wide_sums
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
@@ -28,6 +28,8 @@ from dither.privacy.noise import Words
 _LARGEST_MOVED = Fraction(105, 100)
 _MOST_MOVED = 2
 _PHYSICAL_BATCH = 1024
+_SMALL_BLOCK = 32
+"""Slots: products of fewer at a time cost more than products in float64."""
 ONE_FIT = "one fit; settings that were chosen by other fits on these data are not in this figure"
 
 
@@ -116,16 +118,32 @@ class TrainingRun:
         )
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
-        """Blocks of sums as large as the bound of float errors allows."""
+        """Blocks of sums as large as the bound of float errors allows; where they would be small,
+        products of several positions in float64."""
         stage = self._make_stage()
         rehearsed = rehearse(model, loss, stage)
-        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
-            stage = replace(stage, sum_block=-(-stage.sum_block // 2))
-            rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks)
+        narrow = self._halve_blocks(stage, rehearsed)
+        if narrow[0].sum_block < min(stage.sum_block, _SMALL_BLOCK):
+            stage = replace(stage, is_wide=True)
+            rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks, is_wide=True)
+            stage, rehearsed = self._halve_blocks(stage, rehearsed)
+        else:
+            stage, rehearsed = narrow
         if self._bound(stage, rehearsed) > _MOST_MOVED:
             raise ParameterError(
                 "the float error of so many products in a sum has no useful bound: train the model "
                 "in float64, choose a smaller batch, or sums='float', which the certificate says"
+            )
+        return stage, rehearsed
+
+    def _halve_blocks(
+        self, stage: StepShapes, rehearsed: Rehearsed
+    ) -> tuple[StepShapes, Rehearsed]:
+        """Smaller blocks, until the bound of float errors is small."""
+        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
+            stage = replace(stage, sum_block=-(-stage.sum_block // 2))
+            rehearsed = rehearsed.with_blocks(
+                stage.sum_block, stage.sum_blocks, is_wide=stage.is_wide
             )
         return stage, rehearsed
 
@@ -203,7 +221,11 @@ class TrainingRun:
                 assert isinstance(method, BookKeeper)
                 return clip_ghost(method, batch, clip, rows.is_present)
             contributions = method.find(*batch, rows.units)
-        with torch.no_grad(), relaxed_products(not self._settings.has_proved_sums):
+        with (
+            torch.no_grad(),
+            relaxed_products(not self._settings.has_proved_sums),
+            wide_sums(self._stage.is_wide),
+        ):
             if self._settings.clipping == "per_layer":
                 return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
             return clip_flat(contributions, clip, rows.is_present, self._stage.sum_block)

@@ -32,6 +32,7 @@ class StepShapes:
     augment: Callable[[Tensor], Tensor] | None
     precision: torch.dtype | None
     is_proved: bool = True
+    is_wide: bool = False
 
     @property
     def capacity(self) -> int:
