@@ -86,6 +86,19 @@ def test_no_two_positions_share_bits_of_the_cipher() -> None:
     assert seen == {"word": 64, "sign": 1, "offset": OFFSET_BITS, "coin": COIN_BITS}
 
 
+def assert_law(draws: np.ndarray, sigma: float) -> None:
+    """Counts of 40 intervals are those of rounded Gaussian numbers."""
+    ends = np.unique(np.round(np.linspace(-3, 3, 39) * sigma)).astype(np.int64)
+    chances = np.diff(np.r_[0, ndtr((ends + 0.5) / sigma), 1])
+    counts = np.bincount(np.searchsorted(ends, draws), minlength=len(chances))
+    names = [str(number) for number in range(len(chances))]
+    assert_counts(
+        dict(zip(names, counts.tolist(), strict=True)),
+        len(draws),
+        dict(zip(names, chances.tolist(), strict=True)),
+    )
+
+
 @pytest.mark.parametrize("sigma", SIGMAS[1:3])
 def test_the_twin_has_the_law_of_rounded_noise(sigma) -> None:
     """Counts of 40 intervals against the distribution function of scipy; the first draws by two
@@ -96,10 +109,7 @@ def test_the_twin_has_the_law_of_rounded_noise(sigma) -> None:
     draws = draw_twin(law, key, 3, np.arange(count), numpy_arrays(law))[0]
     few = draw_twin(law, key, 3, torch.arange(1000), torch_arrays(law, CPU))[0]
     assert draws[:1000].tolist() == few.tolist()
-    ends = np.unique(np.round(np.linspace(-3, 3, 39) * float(sigma))).astype(np.int64)
-    cdf = np.r_[0, ndtr((ends + 0.5) / float(sigma)), 1]
-    counts = np.histogram(np.searchsorted(ends, draws), np.arange(len(ends) + 2) - 0.5)[0]
-    assert_counts(counts, np.diff(cdf))
+    assert_law(draws, float(sigma))
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
@@ -159,10 +169,7 @@ def test_flagged_positions_are_settled_on_the_host(monkeypatch) -> None:
     assert 3_000 < int((raw < FLAG // 2).sum()) < 5_000
     draws = drawer.draw(sigma).numpy()
     assert draws.min() > -8 * sigma
-    ends = np.arange(-1400, 1401, 140)
-    cdf = np.r_[0, ndtr((ends + 0.5) / sigma), 1]
-    counts = np.histogram(np.searchsorted(ends, draws), np.arange(len(ends) + 2) - 0.5)[0]
-    assert_counts(counts, np.diff(cdf))
+    assert_law(draws, sigma)
 
 
 def test_a_flag_is_settled_by_its_own_bits() -> None:
@@ -259,9 +266,10 @@ if torch.cuda.is_available():
     def test_the_kernel_gives_the_numbers_of_its_twin_on_a_device(sigma) -> None:
         drawer = DeviceNoiseDrawer(1_000_003, torch.device("cuda"))
         drawn = drawer.draw(sigma).clone()
-        twin = drawer._fill_by_twin(plan_device_law(Fraction(sigma)), 0)
+        assert drawer._has_kernels
+        twin = drawer._fill_by_twin(plan_device_law(Fraction(sigma)), 1)  # 0 was tried
         assert torch.equal(drawn, twin)
         drawer.begin(sigma)
         assert torch.equal(
-            drawer.draw(sigma), drawer._fill_by_twin(plan_device_law(Fraction(sigma)), 1)
+            drawer.draw(sigma), drawer._fill_by_twin(plan_device_law(Fraction(sigma)), 2)
         )

@@ -31,6 +31,8 @@ from dither.privacy.noise import SystemSource, Words
 _HALF_FLAG = FLAG // 2
 _TWIN_CHUNK = 3 << 18
 _DRAWS = 1 << 62
+_TRIED = 2000
+_TRIED_SIGMA = 1 << 20
 
 
 class _Ready(NamedTuple):
@@ -56,6 +58,21 @@ class DeviceNoiseDrawer:
         self._tables: dict[int, tuple[Tensor, Tensor]] = {}
         self._taking = Lock()
         self._rekey()
+        if self._has_kernels:
+            self._has_kernels = self._try_kernels()
+
+    def _try_kernels(self) -> bool:
+        """Whether the kernel gives the twin's numbers here; they are used for nothing else."""
+        law = plan_device_law(Fraction(_TRIED_SIGMA))
+        draw = self._draws
+        self._draws += 1
+        positions = torch.arange(min(self._count, _TRIED), device=self._device)
+        expected = draw_twin(law, self._key, draw, positions, torch_arrays(law, self._device))[0]
+        try:
+            drawn = self._fill_on_stream(law, draw)[0]
+            return bool(torch.equal(drawn[: len(positions)], expected))
+        except RuntimeError:  # a device that the compiler does not know: the twin runs there
+            return False
 
     def _rekey(self) -> None:
         """A key of this object in this process, and no noise that was drawn under another one."""

@@ -18,7 +18,10 @@ from dither.version import __version__
 FLOAT_SUM = "float sum, sensitivity not proved"
 PROVED_SUM = "float error bounded and paid for"
 FLOAT_NOISE = "float noise of a generator that is no cipher: not defensible"
-INTEGER_NOISE = "integers of a rounded Gaussian, by AES-256-CTR keyed by the operating system"
+INTEGER_NOISE = (
+    "integers of a rounded Gaussian, exact, by a cipher keyed by the operating system "
+    "(AES-256-CTR on a host, ChaCha20 on a device)"
+)
 ASSUMED = "a slot's floats do not depend on other slots: tried on invented rows before the run"
 
 
