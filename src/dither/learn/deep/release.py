@@ -16,13 +16,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from dither.errors import ParameterError
+from dither.learn.deep.correlated import CorrelatedPlan
 from dither.learn.deep.device_noise import DeviceNoiseDrawer, add_noise
+from dither.learn.deep.factors import Factor
 from dither.learn.deep.noise import NoiseDrawer
 from dither.learn.deep.plan import GridPlan, SamplePlan, plan_grid
 from dither.privacy.noise import SystemSource
-from dither.privacy.noise.rounded import rounded_gaussian
+from dither.privacy.noise.rounded import LARGEST_ROUNDED, rounded_gaussian
 
-NoiseKind = Literal["integer", "float"]
+NoiseKind = Literal["integer", "float", "tree", "banded"]
 Clipping = Literal["flat", "per_layer", "adaptive", "ghost"]
 _CLIP_STEPS = 16
 """Adapted clip norms are powers of 2**(1/16), so that few scales of noise are ever needed."""
@@ -55,7 +58,12 @@ class SumRelease:
         self.clip = clip
         self._grid: tuple[Fraction, GridPlan] | None = None
         self.gradient_multiplier, self.balance_sigma = split_multiplier(plan, is_adaptive)
-        is_ahead = ahead and noise == "integer"
+        is_ahead = ahead and noise != "float"
+        self._factor: Factor | None = None
+        if isinstance(plan, CorrelatedPlan):
+            self._factor = plan.make_factor()
+            self.gradient_multiplier = plan.row_multiplier
+            check_scale(self.grid.sigma)
         self._drawer: NoiseDrawer | DeviceNoiseDrawer
         if device.type == "cuda":
             self._drawer = DeviceNoiseDrawer(numbers, device, ahead=is_ahead)
@@ -78,17 +86,19 @@ class SumRelease:
             means = self._release_integers(sums)
         if self.is_adaptive:
             self._adapt(int(balance) + int(rounded_gaussian(self.balance_sigma)))
-        if not is_last and self._noise == "integer":
+        if not is_last and self._noise != "float":
             self._drawer.begin(self.grid.sigma)
         return means
 
     def _release_integers(self, sums: list[Tensor]) -> list[Tensor]:
         grid = self.grid
         scale = 2.0**grid.exponent / self._plan.batch
-        if isinstance(self._drawer, DeviceNoiseDrawer):
-            drawn = self._drawer.draw(grid.sigma)
+        drawn = self._drawer.draw(grid.sigma)
+        if self._factor is not None:
+            return release_row(self._factor, sums, torch.as_tensor(drawn), grid.exponent, scale)
+        if isinstance(drawn, Tensor):
             return add_noise(sums, drawn, grid.exponent, scale)
-        noise = torch.from_numpy(self._drawer.draw(grid.sigma))
+        noise = torch.from_numpy(drawn)
         means = []
         start = 0
         for total in sums:
@@ -122,6 +132,30 @@ class SumRelease:
     def close(self) -> None:
         """End the thread that draws ahead."""
         self._drawer.close()
+
+
+def release_row(
+    factor: Factor, sums: list[Tensor], noise: Tensor, exponent: int, scale: float
+) -> list[Tensor]:
+    """Estimates of the rounded sums of a step, from a noisy row of exact ones. What follows the
+    addition of noise is post-processing."""
+    flat = torch.cat([total.reshape(-1) for total in sums])
+    steps = (flat.double() * 2.0**-exponent).round().to(torch.int64)
+    noisy = factor.add(steps).add_(noise)
+    means = factor.undo(noisy.double()) * scale
+    pieces = means.split([total.numel() for total in sums])
+    return [
+        piece.view(total.shape).to(total.dtype) for piece, total in zip(pieces, sums, strict=True)
+    ]
+
+
+def check_scale(sigma: int) -> None:
+    """Refuse noise that is too wide for its sampler."""
+    if sigma > LARGEST_ROUNDED:
+        raise ParameterError(
+            "the noise on rows is too wide for its sampler: choose a larger epsilon, fewer epochs "
+            "or fewer bands"
+        )
 
 
 def split_multiplier(plan: SamplePlan, is_adaptive: bool) -> tuple[Fraction, Fraction]:

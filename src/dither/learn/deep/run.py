@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
+from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.contributions import relaxed_products, wide_sums
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.ghost import clip_ghost
@@ -86,9 +87,13 @@ class TrainingRun:
         if settings.has_graphs and settings.clipping != "adaptive":
             self._graph = record_block(self._clip_block, self._stage)
         self._addresses = self._list_addresses()
-        self._slots = SlotDrawer(
-            store.units, plan, self._stage.capacity, source, ahead=store.is_on_cuda
-        )
+        self._slots: SlotDrawer | GroupDrawer
+        if isinstance(plan, CorrelatedPlan):
+            self._slots = GroupDrawer(store.units, plan, self._stage.capacity, source)
+        else:
+            self._slots = SlotDrawer(
+                store.units, plan, self._stage.capacity, source, ahead=store.is_on_cuda
+            )
 
     @property
     def moved(self) -> Fraction:

@@ -25,6 +25,7 @@ from dither.learn.deep.checkpoints import (
     write_checkpoint,
     write_terms,
 )
+from dither.learn.deep.correlated import plan_correlated
 from dither.learn.deep.gradients import list_trained
 from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, write_deep_card
 from dither.learn.deep.losses import read_loss
@@ -36,6 +37,7 @@ from dither.learn.deep.run import TrainerSettings, TrainingRun
 from dither.learn.guarantees import ModelGuarantee
 from dither.privacy.noise import SystemSource
 
+CORRELATED = ("tree", "banded")
 _PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -69,6 +71,7 @@ class PrivateTrainer:
         scheduler: Any = None,
         clipping: Clipping = "flat",
         noise: NoiseKind = "integer",
+        bands: int | None = None,
         sums: str = "proved",
         unit: str = "example",
         rows_per_unit: int = 1,
@@ -101,9 +104,15 @@ class PrivateTrainer:
             precision=_PRECISIONS[precision],
             has_graphs=graphs,
         )
-        self.plan: SamplePlan = plan_sampling(
-            n=n, batch=batch, epochs=epochs, epsilon=epsilon, delta=delta, unit=unit
-        )
+        terms = {"n": n, "batch": batch, "epochs": epochs, "epsilon": epsilon, "delta": delta}
+        self.plan: SamplePlan
+        if noise in CORRELATED:
+            check_correlated(clipping)
+            self.plan = plan_correlated(noise=noise, bands=bands, unit=unit, **terms)
+        elif bands is not None:
+            raise ParameterError("bands are for noise='banded'")
+        else:
+            self.plan = plan_sampling(unit=unit, **terms)
         self.steps_done = 0
         self._extra_steps = 0
         self._has_ended = False
@@ -177,6 +186,11 @@ class PrivateTrainer:
         """Write weights, optimiser and the spent plan. With `ends_run` this trainer makes no
         further step, and a run that resumes is charged for what is left only once."""
         self._check_process()
+        if self._settings.noise in CORRELATED:
+            raise ParameterError(
+                "a run with correlated noise cannot be resumed, since its exact sums are kept in "
+                "no file: save model.state_dict(), and a further run is a new trainer"
+            )
         if self._has_ended:
             raise ParameterError("this run ended with its checkpoint: there is no second one")
         progress = Resumed(self.steps_done, self._extra_steps)
@@ -208,6 +222,11 @@ class PrivateTrainer:
                 f"and both are paid for"
             )
         settings = self._settings
+        if self.steps_done and settings.noise in CORRELATED:
+            raise ParameterError(
+                "correlated noise is for one loop, since its exact sums ended with the first: make "
+                "a new trainer, and both are paid for"
+            )
         if owners is None and settings.rows_per_unit != 1:
             raise ParameterError("rows_per_unit is for owners: give owners=, a label for each row")
         device = next(self.model.parameters()).device
@@ -242,6 +261,12 @@ def compose_trials(trainers: list[PrivateTrainer], delta: Number) -> ModelGuaran
     if len({run.plan.unit for run in facts}) > 1:
         raise ParameterError("trials protect different units: their losses do not add up")
     return compose_runs(facts, positive(delta, "delta"))
+
+
+def check_correlated(clipping: str) -> None:
+    """Refuse clip norms that change: rows add up steps of one sensitivity."""
+    if clipping == "adaptive":
+        raise ParameterError("correlated noise needs one clip norm: use clipping='flat'")
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
