@@ -22,6 +22,7 @@ from dither.learn.deep.device_noise import DeviceNoiseDrawer, add_noise
 from dither.learn.deep.factors import Factor
 from dither.learn.deep.noise import NoiseDrawer
 from dither.learn.deep.plan import GridPlan, SamplePlan, plan_grid
+from dither.learn.deep.ranks import Ranks
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.rounded import LARGEST_ROUNDED, rounded_gaussian
 
@@ -47,6 +48,7 @@ class SumRelease:
         noise: NoiseKind,
         is_adaptive: bool,
         device: torch.device,
+        ranks: Ranks | None = None,
         ahead: bool = True,
     ) -> None:
         self._plan = plan
@@ -58,7 +60,9 @@ class SumRelease:
         self.clip = clip
         self._grid: tuple[Fraction, GridPlan] | None = None
         self.gradient_multiplier, self.balance_sigma = split_multiplier(plan, is_adaptive)
-        is_ahead = ahead and noise != "float"
+        self._ranks = ranks
+        self._draws = noise != "float" and (ranks is None or ranks.is_first)
+        is_ahead = ahead and self._draws
         self._factor: Factor | None = None
         if isinstance(plan, CorrelatedPlan):
             self._factor = plan.make_factor()
@@ -85,14 +89,16 @@ class SumRelease:
         else:
             means = self._release_integers(sums)
         if self.is_adaptive:
-            self._adapt(int(balance) + int(rounded_gaussian(self.balance_sigma)))
-        if not is_last and self._noise != "float":
+            self._adapt(self._release_balance(balance))
+        if not is_last and self._draws:
             self._drawer.begin(self.grid.sigma)
         return means
 
     def _release_integers(self, sums: list[Tensor]) -> list[Tensor]:
         grid = self.grid
         scale = 2.0**grid.exponent / self._plan.batch
+        if self._ranks is not None:
+            return self._release_together(self._ranks, sums, grid, scale)
         drawn = self._drawer.draw(grid.sigma)
         if self._factor is not None:
             return release_row(self._factor, sums, torch.as_tensor(drawn), grid.exponent, scale)
@@ -107,6 +113,28 @@ class SumRelease:
             start += total.numel()
             means.append(steps.add_(added).to(total.dtype).mul_(scale))
         return means
+
+    def _release_together(
+        self, ranks: Ranks, sums: list[Tensor], grid: GridPlan, scale: float
+    ) -> list[Tensor]:
+        """The same over several ranks: integer sums are added up, and the first adds noise."""
+        total = ranks.add_up(round_sums(sums, grid.exponent))
+        means = torch.zeros(total.shape, dtype=torch.float64, device=total.device)
+        if ranks.is_first:
+            drawn = torch.as_tensor(self._drawer.draw(grid.sigma))
+            if self._factor is not None:
+                means = self._factor.undo(self._factor.add(total).add_(drawn).double()) * scale
+            else:
+                means = total.add_(drawn).double() * scale
+        return split_like(ranks.share(means), sums)
+
+    def _release_balance(self, balance: Tensor) -> int:
+        """The balance with noise, the same on all ranks."""
+        if self._ranks is None:
+            return int(balance) + int(rounded_gaussian(self.balance_sigma))
+        total = self._ranks.add_up(balance.reshape(1))
+        noisy = int(total) + int(rounded_gaussian(self.balance_sigma))
+        return int(self._ranks.share(torch.tensor([noisy])))
 
     def _release_floats(self, sums: list[Tensor]) -> list[Tensor]:
         """Continuous noise as floats, by torch's generator with a fresh seed: not defensible, and
@@ -139,10 +167,18 @@ def release_row(
 ) -> list[Tensor]:
     """Estimates of the rounded sums of a step, from a noisy row of exact ones. What follows the
     addition of noise is post-processing."""
+    noisy = factor.add(round_sums(sums, exponent)).add_(noise)
+    return split_like(factor.undo(noisy.double()) * scale, sums)
+
+
+def round_sums(sums: list[Tensor], exponent: int) -> Tensor:
+    """All sums in steps of 2**exponent, one after the other."""
     flat = torch.cat([total.reshape(-1) for total in sums])
-    steps = (flat.double() * 2.0**-exponent).round().to(torch.int64)
-    noisy = factor.add(steps).add_(noise)
-    means = factor.undo(noisy.double()) * scale
+    return (flat.double() * 2.0**-exponent).round().to(torch.int64)
+
+
+def split_like(means: Tensor, sums: list[Tensor]) -> list[Tensor]:
+    """Means in the shapes and types of the sums."""
     pieces = means.split([total.numel() for total in sums])
     return [
         piece.view(total.shape).to(total.dtype) for piece, total in zip(pieces, sums, strict=True)

@@ -5,6 +5,7 @@ Shapes are the same at every step: a slot without a unit, and a place without a 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,7 @@ class RowStore:
         self.units = _count_rows(self._data)
         if self.units == 0:
             self._data = _make_one_row(self._data)
+        self._owners = owners
         if owners is not None:
             self._table = group_rows(owners, self.units, rows_per_unit, source)
             self.units = len(self._table)
@@ -60,6 +62,18 @@ class RowStore:
         """Zeros of the shape and type of one row and its target: shapes are public."""
         inputs, targets = self._take(np.zeros(1, np.int64))
         return torch.zeros_like(inputs), torch.zeros_like(targets)
+
+    def describe_units(self) -> tuple[int, str]:
+        """What ranks compare with each other: the number of units, and a digest of rows (where
+        they are tensors) and owners."""
+        digest = hashlib.sha256()
+        if isinstance(self._data, tuple):
+            for values in self._data:
+                digest.update(repr((values.shape, values.dtype)).encode())
+                digest.update(values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        if self._owners is not None:
+            digest.update(repr(np.asarray(self._owners).tolist()).encode())
+        return self.units, digest.hexdigest()
 
     def gather(self, slots: Integers) -> SlotRows:
         """The rows of the units in some slots."""

@@ -22,7 +22,8 @@ from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.rehearsal import Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
-from dither.learn.deep.sampling import SlotDrawer
+from dither.learn.deep.ranks import Ranks
+from dither.learn.deep.sampling import Integers, SlotDrawer
 from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words
 
@@ -62,7 +63,9 @@ class TrainingRun:
         plan: SamplePlan,
         store: RowStore,
         source: Words,
+        ranks: Ranks | None = None,
     ) -> None:
+        self._ranks = ranks
         self._optimizer = optimizer
         self._settings = settings
         self._plan = plan
@@ -82,18 +85,19 @@ class TrainingRun:
             noise=settings.noise,
             is_adaptive=settings.clipping == "adaptive",
             device=self._stage.inputs.device,
+            ranks=ranks,
         )
         self._graph: BlockGraph | None = None
         if settings.has_graphs and settings.clipping != "adaptive":
             self._graph = record_block(self._clip_block, self._stage)
         self._addresses = self._list_addresses()
         self._slots: SlotDrawer | GroupDrawer
+        all_slots = self._stage.capacity * self._size
         if isinstance(plan, CorrelatedPlan):
-            self._slots = GroupDrawer(store.units, plan, self._stage.capacity, source)
+            self._slots = GroupDrawer(store.units, plan, all_slots, source)
         else:
-            self._slots = SlotDrawer(
-                store.units, plan, self._stage.capacity, source, ahead=store.is_on_cuda
-            )
+            is_ahead = store.is_on_cuda and ranks is None
+            self._slots = SlotDrawer(store.units, plan, all_slots, source, ahead=is_ahead)
 
     @property
     def moved(self) -> Fraction:
@@ -156,7 +160,7 @@ class TrainingRun:
         """As many slots at once as the physical batch holds."""
         inputs, targets = self._store.describe_row()
         settings = self._settings
-        capacity = self._plan.capacity
+        capacity = -(-self._plan.capacity // self._size)
         runs = -(-capacity // min(capacity, settings.physical_batch or _PHYSICAL_BATCH))
         slots = -(-capacity // runs)
         return StepShapes(
@@ -180,7 +184,7 @@ class TrainingRun:
                 "set it up before batches() or fit, and leave it so"
             )
         slots = self._stage.slots
-        filled = self._slots.draw(is_last=is_last)
+        filled = self._draw_slots(is_last=is_last)
         clip_block = self._choose_code()
         totals: dict[str, Tensor] = {}
         balance = torch.zeros((), dtype=torch.int64, device=self._stage.inputs.device)
@@ -197,6 +201,18 @@ class TrainingRun:
             for name, parameter in self._trained.items()
         ]
         self._move(self.release.release(sums, balance, is_last=is_last))
+
+    @property
+    def _size(self) -> int:
+        """Over how many ranks the slots are divided."""
+        return 1 if self._ranks is None else self._ranks.size
+
+    def _draw_slots(self, *, is_last: bool) -> Integers:
+        """The slots of this process."""
+        if self._ranks is None:
+            return self._slots.draw(is_last=is_last)
+        all_slots = self._stage.capacity * self._size
+        return self._ranks.share_slots(lambda: self._slots.draw(is_last=is_last), all_slots)
 
     def _choose_code(self) -> Callable[[SlotRows], ClippedSum]:
         """The recorded graph, as long as parameters lie where they were when it was recorded."""

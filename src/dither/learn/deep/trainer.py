@@ -30,6 +30,7 @@ from dither.learn.deep.gradients import list_trained
 from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, write_deep_card
 from dither.learn.deep.losses import read_loss
 from dither.learn.deep.plan import SamplePlan, plan_sampling, read_clip
+from dither.learn.deep.ranks import Ranks
 from dither.learn.deep.refusals import check_model, check_optimizer, check_scheduler
 from dither.learn.deep.release import Clipping, NoiseKind
 from dither.learn.deep.rows import RowStore
@@ -80,6 +81,7 @@ class PrivateTrainer:
         physical_batch: int | None = None,
         precision: str = "float32",
         graphs: bool = True,
+        process_group: Any = None,
     ) -> None:
         check_model(model)
         _check_choice(clipping, get_args(Clipping), "clipping")
@@ -113,6 +115,9 @@ class PrivateTrainer:
             raise ParameterError("bands are for noise='banded'")
         else:
             self.plan = plan_sampling(unit=unit, **terms)
+        self._ranks = None if process_group is None else Ranks(process_group)
+        if self._ranks is not None and noise == "float":
+            raise ParameterError("several ranks add up integers: use noise='integer'")
         self.steps_done = 0
         self._extra_steps = 0
         self._has_ended = False
@@ -236,8 +241,19 @@ class PrivateTrainer:
                 f"there are more units than the declared n = {self.plan.n:,}: declare an upper "
                 f"bound, since the capacity of batches and the price follow from it"
             )
+        if self._ranks is not None:
+            terms = write_terms(self.plan, settings)
+            self._ranks.check_same((terms, self.steps_done, store.describe_units()))
+            self._ranks.share_model(self.model)
         self._run = TrainingRun(
-            self.model, self._loss, self.optimizer, settings, self.plan, store, self._source
+            self.model,
+            self._loss,
+            self.optimizer,
+            settings,
+            self.plan,
+            store,
+            self._source,
+            self._ranks,
         )
         self._facts = self._run.describe(self.plan.steps + self._extra_steps)
         return self._run
