@@ -339,9 +339,7 @@ def time_large(turns: int) -> list[dict[str, object]]:
         cell = f"{name} {batch} cuda"
         seconds["fair"] = seconds["stock"]  # the fair step would form what stock adds up
         lines += describe_cell(cell, seconds, find_target(name, batch, "cuda", seconds))
-        lines.append(
-            line(f"{cell}, memory, stock", memory["ours"], memory["stock"], 3, unit="GiB")
-        )
+        lines.append(line(f"{cell}, memory, stock", memory["ours"], memory["stock"], 3, unit="GiB"))
     return lines
 
 

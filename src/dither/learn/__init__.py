@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dither.learn.linear_classifiers import SVC, LogisticRegression
     from dither.learn.model_files import read_model, write_model, write_model_card
     from dither.learn.naive_bayes import NaiveBayes
+    from dither.learn.networks import NetworkClassifier
     from dither.learn.pca import PCA
     from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
     from dither.learn.search import PrivateSearchCV
@@ -32,6 +33,7 @@ _MODULES = {
     "LinearRegression": "regressors",
     "LogisticRegression": "linear_classifiers",
     "NaiveBayes": "naive_bayes",
+    "NetworkClassifier": "networks",
     "PoissonRegression": "regressors",
     "Ridge": "regressors",
 }
@@ -54,6 +56,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "NaiveBayes",
+    "NetworkClassifier",
     "PoissonRegression",
     "PrivateSearchCV",
     "Ridge",

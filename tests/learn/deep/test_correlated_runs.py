@@ -9,7 +9,7 @@ from torch import nn
 
 from dither.errors import ParameterError
 from dither.learn.deep import compose_trials, release
-from dither.learn.deep.factors import BandedFactor, Factor
+from dither.learn.deep.factors import BandedFactor, StepFactor
 from dither.learn.deep.noise import NoiseDrawer
 from tests.learn.deep.runs import make_trainer
 
@@ -28,7 +28,7 @@ def push(outputs, _):
     return -outputs[:, 0]
 
 
-def record_rows(monkeypatch, *, factor: type[Factor] = BandedFactor) -> list[torch.Tensor]:
+def record_rows(monkeypatch, *, factor: type[StepFactor] = BandedFactor) -> list[torch.Tensor]:
     """The exact rows before noise, of which none is ever released."""
     rows: list[torch.Tensor] = []
     honest = release.release_row

@@ -28,7 +28,7 @@ from dither.learn.deep.device_law import (
     MARGIN,
     OFFSET_BITS,
     STREAMS,
-    Fields,
+    ProposalFields,
     decide,
     draw_twin,
     locate,
@@ -140,7 +140,7 @@ def test_what_is_not_flagged_is_decided_as_the_exact_sampler_decides(sigma) -> N
                     continue
                 ints = (np.array([int(number)], np.int64) for number in (starts[cell], 0, away))
                 word, sign, offset = ints
-                fields = Fields(word, sign, offset, np.array([coin], np.int64))
+                fields = ProposalFields(word, sign, offset, np.array([coin], np.int64))
                 _, is_accepted, is_unsure = decide(law, fields, arrays.find_cells, arrays.to_double)
                 assert bool(is_unsure[0]) == (abs(shift) < MARGIN)
                 if not is_unsure[0]:

@@ -22,7 +22,7 @@ from dither.errors import ParameterError
 from dither.given_numbers import whole_number
 from dither.learn.deep.factors import (
     BandedFactor,
-    Factor,
+    StepFactor,
     TreeFactor,
     choose_bands,
     square_banded,
@@ -76,7 +76,7 @@ class CorrelatedPlan(SamplePlan):
         moved = round_root_up(Fraction(self.square(min(steps, self.steps))))
         return find_epsilon(GaussianSum(self.row_multiplier, moved), self.loss_delta).upper
 
-    def make_factor(self) -> Factor:
+    def make_factor(self) -> StepFactor:
         """A fresh factor, for one run."""
         return BandedFactor(self.coefficients) if self.coefficients else TreeFactor()
 

@@ -69,7 +69,7 @@ class DeviceLaw:
         return len(self.thresholds).bit_length()
 
 
-class Fields(NamedTuple):
+class ProposalFields(NamedTuple):
     """What the bits of one proposal mean: the word of its cell (less 2**63), the sign (-1 or 0),
     40 bits of offset and 53 bits of coin."""
 
@@ -116,10 +116,10 @@ def locate(positions: Any) -> tuple[Any, Any]:
     return group * LANES + rest % LANES, rest // LANES
 
 
-def read_fields(words: list[Any]) -> Fields:
+def read_fields(words: list[Any]) -> ProposalFields:
     """Cut five words of 32 bits into the fields of a proposal: disjoint bits."""
     high, low, first, second, third = words
-    return Fields(
+    return ProposalFields(
         word=(high - _BIAS) * (1 << 32) + low,
         sign=-((second >> 8) & 1),
         offset=(first << 8) | (second & 0xFF),
@@ -129,7 +129,7 @@ def read_fields(words: list[Any]) -> Fields:
 
 def decide(
     law: DeviceLaw,
-    fields: Fields,
+    fields: ProposalFields,
     find_cells: Callable[[Any], Any],
     to_double: Callable[[Any], Any],
 ) -> tuple[Any, Any, Any]:
@@ -202,7 +202,7 @@ def _propose(
 
 def read_proposal(
     key: list[int], draw: int, attempt: int, positions: Any, where: Callable[[Any, Any, Any], Any]
-) -> Fields:
+) -> ProposalFields:
     """The proposal of an attempt at positions: a block of (draw, attempt, counter), 5 of its
     words."""
     counters, streams = locate(positions)

@@ -26,7 +26,7 @@ COEFFICIENT_BITS = 8
 Floats = NDArray[np.float64]
 
 
-class Factor(ABC):
+class StepFactor(ABC):
     """A matrix, row by row. It keeps exact sums, so it is secret, used for one run, and dropped
     with it. Values are integers of NumPy or PyTorch, and estimates floats of the same kind."""
 
@@ -39,7 +39,7 @@ class Factor(ABC):
         """The estimate of the step's values from its noisy row and earlier ones: float64."""
 
 
-class TreeFactor(Factor):
+class TreeFactor(StepFactor):
     """Binary tree: row t is the sum of the last 2**v steps, 2**v the largest power of two that
     divides t. A prefix is the sum of the rows of t's binary digits."""
 
@@ -68,7 +68,7 @@ class TreeFactor(Factor):
         return estimate * 1.0
 
 
-class BandedFactor(Factor):
+class BandedFactor(StepFactor):
     """Row t is the sum of c_j times the step before by j, for the bands j."""
 
     def __init__(self, coefficients: tuple[int, ...]) -> None:

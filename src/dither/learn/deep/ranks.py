@@ -38,7 +38,7 @@ class Ranks:
     @property
     def is_first(self) -> bool:
         """Whether this process draws samples and noise."""
-        return self.rank == 0
+        return bool(self.rank == 0)
 
     def check_same(self, facts: Any) -> None:
         """Refuse to go on where ranks differ in what all must share."""
@@ -64,9 +64,12 @@ class Ranks:
 
     def share_slots(self, draw: Callable[[], Integers], slots: int) -> Integers:
         """The slots that the first rank draws; every rank keeps those that are its own."""
-        filled = torch.from_numpy(draw()) if self.is_first else torch.empty(slots, dtype=torch.int64)
+        filled = (
+            torch.from_numpy(draw()) if self.is_first else torch.empty(slots, dtype=torch.int64)
+        )
         own = slots // self.size
-        return self.share(filled).numpy()[self.rank * own : (self.rank + 1) * own]
+        shared: Integers = self.share(filled).numpy()
+        return shared[self.rank * own : (self.rank + 1) * own]
 
     def add_up(self, steps: Tensor) -> Tensor:
         """The sum of all ranks' integers, for the first rank: that of another one means nothing."""

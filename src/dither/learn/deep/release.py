@@ -19,7 +19,7 @@ from torch import Tensor
 from dither.errors import ParameterError
 from dither.learn.deep.correlated import CorrelatedPlan
 from dither.learn.deep.device_noise import DeviceNoiseDrawer, add_noise
-from dither.learn.deep.factors import Factor
+from dither.learn.deep.factors import StepFactor
 from dither.learn.deep.noise import NoiseDrawer
 from dither.learn.deep.plan import GridPlan, SamplePlan, plan_grid
 from dither.learn.deep.ranks import Ranks
@@ -63,7 +63,7 @@ class SumRelease:
         self._ranks = ranks
         self._draws = noise != "float" and (ranks is None or ranks.is_first)
         is_ahead = ahead and self._draws
-        self._factor: Factor | None = None
+        self._factor: StepFactor | None = None
         if isinstance(plan, CorrelatedPlan):
             self._factor = plan.make_factor()
             self.gradient_multiplier = plan.row_multiplier
@@ -163,7 +163,7 @@ class SumRelease:
 
 
 def release_row(
-    factor: Factor, sums: list[Tensor], noise: Tensor, exponent: int, scale: float
+    factor: StepFactor, sums: list[Tensor], noise: Tensor, exponent: int, scale: float
 ) -> list[Tensor]:
     """Estimates of the rounded sums of a step, from a noisy row of exact ones. What follows the
     addition of noise is post-processing."""

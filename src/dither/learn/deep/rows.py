@@ -56,7 +56,7 @@ class RowStore:
     @property
     def is_on_cuda(self) -> bool:
         """Whether rows are gathered for a device, which the host must not keep waiting."""
-        return self._device.type == "cuda"
+        return bool(self._device.type == "cuda")
 
     def describe_row(self) -> tuple[Tensor, Tensor]:
         """Zeros of the shape and type of one row and its target: shapes are public."""
@@ -70,7 +70,9 @@ class RowStore:
         if isinstance(self._data, tuple):
             for values in self._data:
                 digest.update(repr((values.shape, values.dtype)).encode())
-                digest.update(values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+                digest.update(
+                    values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+                )
         if self._owners is not None:
             digest.update(repr(np.asarray(self._owners).tolist()).encode())
         return self.units, digest.hexdigest()

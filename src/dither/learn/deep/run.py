@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
-from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.contributions import relaxed_products, wide_sums
+from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
 from dither.learn.deep.graphs import BlockGraph, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.ranks import Ranks
 from dither.learn.deep.rehearsal import Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
-from dither.learn.deep.ranks import Ranks
 from dither.learn.deep.sampling import Integers, SlotDrawer
 from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words

@@ -106,15 +106,16 @@ class PrivateTrainer:
             precision=_PRECISIONS[precision],
             has_graphs=graphs,
         )
-        terms = {"n": n, "batch": batch, "epochs": epochs, "epsilon": epsilon, "delta": delta}
+        terms: dict[str, Any] = {"n": n, "batch": batch, "epochs": epochs, "epsilon": epsilon}
+        terms |= {"delta": delta, "unit": unit}
         self.plan: SamplePlan
         if noise in CORRELATED:
             check_correlated(clipping)
-            self.plan = plan_correlated(noise=noise, bands=bands, unit=unit, **terms)
+            self.plan = plan_correlated(noise=noise, bands=bands, **terms)
         elif bands is not None:
             raise ParameterError("bands are for noise='banded'")
         else:
-            self.plan = plan_sampling(unit=unit, **terms)
+            self.plan = plan_sampling(**terms)
         self._ranks = None if process_group is None else Ranks(process_group)
         if self._ranks is not None and noise == "float":
             raise ParameterError("several ranks add up integers: use noise='integer'")
