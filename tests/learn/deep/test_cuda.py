@@ -101,7 +101,7 @@ if torch.cuda.is_available():
     def test_dropout_and_code_that_cannot_be_recorded_still_train() -> None:
         class Waiting(nn.Module):
             def forward(self, x):
-                return x if float(x.sum().cpu()) >= -1e9 else x
+                return x * (1.0 if float(x.sum().cpu()) >= -1e9 else 2.0)
 
         data = (torch.randn(40, 12), torch.arange(40) % 3)
         for extra in (nn.Dropout(0.5), Waiting()):
