@@ -20,6 +20,7 @@ from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import whole_number
 from dither.learn.deep.checkpoints import (
+    Family,
     Resumed,
     read_checkpoint,
     write_checkpoint,
@@ -121,6 +122,7 @@ class PrivateTrainer:
             raise ParameterError("several ranks add up integers: use noise='integer'")
         self.steps_done = 0
         self._extra_steps = 0
+        self._family: Family | None = None
         self._has_ended = False
         self._source = SystemSource()
         self._process = os.getpid()
@@ -199,11 +201,16 @@ class PrivateTrainer:
             )
         if self._has_ended:
             raise ParameterError("this run ended with its checkpoint: there is no second one")
-        progress = Resumed(self.steps_done, self._extra_steps)
         if ends_run:
             self._has_ended = True
-        terms = write_terms(self.plan, self._settings)
-        write_checkpoint(Path(path), self.model, self.optimizer, terms, progress, ends_run=ends_run)
+        self._family = write_checkpoint(
+            Path(path),
+            self.model,
+            self.optimizer,
+            write_terms(self.plan, self._settings),
+            Resumed(self.steps_done, self._extra_steps, self._family),
+            unmade_steps=self.plan.steps - self.steps_done if ends_run else None,
+        )
 
     def resume(self, path: str | Path) -> PrivateTrainer:
         """Go on from a checkpoint, with fresh keys: remaining steps are paid as new ones."""
@@ -213,6 +220,7 @@ class PrivateTrainer:
         resumed = read_checkpoint(Path(path), self.model, self.optimizer, terms, self.plan.steps)
         self.steps_done = resumed.steps_done
         self._extra_steps = resumed.extra_steps
+        self._family = resumed.family
         return self
 
     def _begin(self, data: Any, owners: Any) -> TrainingRun:
