@@ -132,6 +132,11 @@ class Formed:
         return SumShape(block, blocks, 1, _name_dtype(self.values), 1)
 
 
+def has_short_products(inputs: Tensor, widths: int) -> bool:
+    """Whether inner products of a Gram form are taken in float32: for wide layers on CUDA."""
+    return bool(inputs.is_cuda) and widths >= _WIDE
+
+
 @dataclass(frozen=True)
 class OuterProducts:
     """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
@@ -163,7 +168,7 @@ class OuterProducts:
         inputs = self.inputs
         gradients = self.gradients
         widths = inputs.shape[2] + gradients.shape[2]
-        if not inputs.is_cuda or widths < _WIDE:
+        if not has_short_products(inputs, widths):
             inputs = inputs.to(DOUBLE)
             gradients = gradients.to(DOUBLE)
         with exact_products():
