@@ -26,6 +26,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -144,18 +145,20 @@ def make_decoder() -> nn.Module:
     return Transformer(nn.Embedding(50_257, 768), 768, 12, 128, 10)
 
 
-LARGE = {"ViT 21M": (make_vit, 256), "decoder 124M": (make_decoder, 64)}
+LARGE = {"ViT 21M": (make_vit, 2048, 512), "decoder 124M": (make_decoder, 1024, 128)}
+"""A model, its batch, and how many rows run at a time."""
 
 
-def make_stock(make_model, data, batch: int) -> Step:
-    """A step of plain PyTorch."""
+def make_stock(make_model, data, batch: int, physical: int | None = None) -> Step:
+    """A step of plain PyTorch, so many rows at a time."""
     model = make_model().to(data[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     def step() -> None:
         chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
         optimizer.zero_grad()
-        LOSS(model(data[0][chosen]), data[1][chosen]).backward()
+        for rows in chosen.split(physical or batch):
+            LOSS(model(data[0][rows]), data[1][rows]).backward()
         optimizer.step()
 
     return step
@@ -320,7 +323,7 @@ def find_target(name: str, batch: int, device: str, seconds: dict[str, float]) -
 def time_large(turns: int) -> list[dict[str, object]]:
     """Lines for transformers on CUDA, with the memory of each."""
     lines: list[dict[str, object]] = []
-    for name, (make_model, batch) in LARGE.items():
+    for name, (make_model, batch, physical) in LARGE.items():
         targets = torch.randint(0, 10, (ROWS,), device="cuda")
         if name.startswith("ViT"):
             inputs = torch.rand(ROWS, 1, 28, 28, device="cuda")
@@ -328,11 +331,17 @@ def time_large(turns: int) -> list[dict[str, object]]:
             inputs = torch.randint(0, 50_257, (ROWS, 128), device="cuda")
         seconds = {}
         memory = {}
-        for kind, make in (("stock", make_stock), ("ours", make_ours), ("float", make_float)):
+        data = inputs, targets
+        made = {
+            "stock": partial(make_stock, make_model, data, batch, physical),
+            "ours": partial(make_ours, make_model, data, batch, physical_batch=physical),
+            "float": partial(make_float, make_model, data, batch, physical_batch=physical),
+        }
+        for kind, make in made.items():
             gc.collect()
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-            step = make(make_model, (inputs, targets), batch)
+            step = make()
             seconds |= time_steps({kind: step}, turns, "cuda")
             memory[kind] = torch.cuda.max_memory_allocated() / 2**30
             del step
@@ -343,9 +352,9 @@ def time_large(turns: int) -> list[dict[str, object]]:
     return lines
 
 
-def make_float(make_model, data, batch: int) -> Step:
+def make_float(make_model, data, batch: int, **settings) -> Step:
     """A step of the private trainer with float noise and sums, which are not proved."""
-    return make_ours(make_model, data, batch, noise="float", sums="float")
+    return make_ours(make_model, data, batch, noise="float", sums="float", **settings)
 
 
 def describe_cell(cell: str, seconds: dict[str, float], target: float) -> list[dict[str, object]]:
@@ -429,7 +438,7 @@ def main() -> None:
     batches = (256,) if chosen.quick else (256, 2048)
     lines = time_cells(device, batches, 5 if chosen.quick else 20)
     if device == "cuda":
-        lines += time_large(5 if chosen.quick else 10)
+        lines += time_large(1 if chosen.quick else 4)
     folder = chosen.mnist or os.environ.get("DITHER_MNIST")
     if folder and not chosen.quick:
         runs, rows = (5, ROWS) if device == "cuda" else (1, 12_000)
