@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from dither.learn.deep.clipping import ClippedSum
-from dither.learn.deep.rows import SlotRows
+from dither.learn.deep.rows import RowStore, SlotRows
+from dither.learn.deep.sampling import EMPTY, Integers
 from dither.learn.deep.stage import StepShapes
 
 ClipBlock = Callable[[SlotRows], ClippedSum]
@@ -38,11 +39,36 @@ class BlockGraph:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._result = clip_block(self._rows)
+        self._units = torch.empty(0, dtype=torch.int64)
+        self._gather: torch.cuda.CUDAGraph | None = None
+
+    def record_gather(self, store: RowStore, slots: int) -> None:
+        """Record also how rows are gathered: of no unit, so that no row is read for it."""
+        units = torch.full((slots,), EMPTY, dtype=torch.int64, device=self._rows.inputs.device)
+        store.gather_units(units)
+        torch.cuda.synchronize()
+        gather = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(gather):
+            self._fill(store.gather_units(units))
+        self._units = units
+        self._gather = gather
+
+    def sum_units(self, store: RowStore, slots: Integers) -> ClippedSum:
+        """The clipped sum over units, whose rows lie on the device."""
+        if self._gather is None:
+            return self(store.gather(slots))
+        self._units.copy_(torch.from_numpy(slots).pin_memory(), non_blocking=True)
+        self._gather.replay()
+        self._graph.replay()
+        return self._result
+
+    def _fill(self, rows: SlotRows) -> None:
+        for kept, given in zip(_list_values(self._rows), _list_values(rows), strict=True):
+            kept.copy_(given)
 
     def __call__(self, rows: SlotRows) -> ClippedSum:
         """The clipped sum over a block of slots."""
-        for kept, given in zip(_list_values(self._rows), _list_values(rows), strict=True):
-            kept.copy_(given)
+        self._fill(rows)
         self._graph.replay()
         return self._result
 
@@ -51,7 +77,7 @@ def _list_values(rows: SlotRows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return rows.inputs, rows.targets, rows.weights, rows.is_present
 
 
-def record_block(clip_block: ClipBlock, stage: StepShapes) -> BlockGraph | None:
+def record_block(clip_block: ClipBlock, stage: StepShapes, store: RowStore) -> BlockGraph | None:
     """A graph of `clip_block`, or None where one would not help or would not be the same."""
     if not stage.inputs.is_cuda:
         return None
@@ -63,6 +89,8 @@ def record_block(clip_block: ClipBlock, stage: StepShapes) -> BlockGraph | None:
                 return None
             graph = BlockGraph(clip_block, first)
             is_same = all(_agrees(clip_block, graph, rows) for rows in (second, first))
+            if store.is_resident:
+                graph.record_gather(store, stage.slots)
         except RuntimeError:  # what cannot be recorded runs as it did
             torch.cuda.synchronize(device)
             return None

@@ -58,6 +58,11 @@ class RowStore:
         """Whether rows are gathered for a device, which the host must not keep waiting."""
         return bool(self._device.type == "cuda")
 
+    @property
+    def is_resident(self) -> bool:
+        """Whether all rows lie on the device."""
+        return self.is_on_cuda and isinstance(self._data, tuple)
+
     def describe_row(self) -> tuple[Tensor, Tensor]:
         """Zeros of the shape and type of one row and its target: shapes are public."""
         inputs, targets = self._take(np.zeros(1, np.int64))
@@ -79,8 +84,8 @@ class RowStore:
 
     def gather(self, slots: Integers) -> SlotRows:
         """The rows of the units in some slots."""
-        if self._device.type == "cuda" and isinstance(self._data, tuple):
-            return self._gather_on_device(self._data, slots)
+        if self.is_resident:
+            return self.gather_units(self.send_units(slots))
         rows = self._list_rows(slots)
         is_row = rows != EMPTY
         inputs, targets = self._take(np.maximum(rows, 0))
@@ -92,9 +97,13 @@ class RowStore:
             torch.from_numpy(slots != EMPTY).to(self._device),
         )
 
-    def _gather_on_device(self, data: tuple[Tensor, Tensor], slots: Integers) -> SlotRows:
-        """The same on the device, which gets the numbers of units and never waits for the host."""
-        units = torch.from_numpy(slots).pin_memory().to(self._device, non_blocking=True)
+    def send_units(self, slots: Integers) -> Tensor:
+        """The numbers of units on the device, without waiting for it."""
+        return torch.from_numpy(slots).pin_memory().to(self._device, non_blocking=True)
+
+    def gather_units(self, units: Tensor) -> SlotRows:
+        """The rows of units whose numbers lie on the device, by operations there alone."""
+        assert isinstance(self._data, tuple)
         is_present = units != EMPTY
         rows = units
         if self._table is not None:
@@ -105,7 +114,7 @@ class RowStore:
         is_absent = rows == EMPTY
         chosen = rows.clamp(min=0)
         taken = []
-        for values in data:
+        for values in self._data:
             mask = is_absent.view(-1, *[1] * (values.dim() - 1))
             taken.append(values.index_select(0, chosen).masked_fill_(mask, 0))
         return SlotRows(taken[0], taken[1], (~is_absent).to(torch.float32), is_present)

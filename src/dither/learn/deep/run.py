@@ -89,7 +89,7 @@ class TrainingRun:
         )
         self._graph: BlockGraph | None = None
         if settings.has_graphs and settings.clipping != "adaptive":
-            self._graph = record_block(self._clip_block, self._stage)
+            self._graph = record_block(self._clip_block, self._stage, store)
         self._addresses = self._list_addresses()
         self._slots: SlotDrawer | GroupDrawer
         all_slots = self._stage.capacity * self._size
@@ -185,12 +185,12 @@ class TrainingRun:
             )
         slots = self._stage.slots
         filled = self._draw_slots(is_last=is_last)
-        clip_block = self._choose_code()
         totals: dict[str, Tensor] = {}
         balance = torch.zeros((), dtype=torch.int64, device=self._stage.inputs.device)
         for start in range(0, len(filled), slots):
-            clipped = clip_block(self._store.gather(filled[start : start + slots]))
-            balance = balance + clipped.balance
+            clipped = self._sum_slots(filled[start : start + slots])
+            if self.release.is_adaptive:
+                balance = balance + clipped.balance
             for name, total in clipped.sums.items():
                 if name in totals:
                     totals[name].add_(total)
@@ -214,14 +214,13 @@ class TrainingRun:
         all_slots = self._stage.capacity * self._size
         return self._ranks.share_slots(lambda: self._slots.draw(is_last=is_last), all_slots)
 
-    def _choose_code(self) -> Callable[[SlotRows], ClippedSum]:
-        """The recorded graph, as long as parameters lie where they were when it was recorded."""
-        if self._graph is None:
-            return self._clip_block
-        if self._list_addresses() != self._addresses:
-            self._graph = None
-            return self._clip_block
-        return self._graph
+    def _sum_slots(self, slots: Integers) -> ClippedSum:
+        """The clipped sum over some slots: by the recorded graph, as long as parameters lie where
+        they were when it was recorded."""
+        if self._graph is not None and self._list_addresses() == self._addresses:
+            return self._graph.sum_units(self._store, slots)
+        self._graph = None
+        return self._clip_block(self._store.gather(slots))
 
     def _list_addresses(self) -> list[int]:
         """Where parameters and buffers of the model lie."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dither.errors import ParameterError
 
@@ -77,6 +78,8 @@ class StepShapes:
                 )
                 contexts.enter_context(fixed)
                 contexts.enter_context(deterministic_kernels())
+                if self.is_proved:  # other kernels of attention add in an order of their own
+                    contexts.enter_context(sdpa_kernel(SDPBackend.MATH))
             if self.precision is not None:
                 contexts.enter_context(torch.autocast(device, dtype=self.precision))
             yield
