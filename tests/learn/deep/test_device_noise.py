@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from scipy.special import ndtr
 
+from dither.errors import ParameterError
 from dither.learn.deep import device_law
 from dither.learn.deep.cipher import chacha_blocks
 from dither.learn.deep.device_law import (
@@ -37,7 +38,12 @@ from dither.learn.deep.device_law import (
     read_fields,
     settle,
 )
-from dither.learn.deep.device_noise import DeviceNoiseDrawer, add_noise, torch_arrays
+from dither.learn.deep.device_noise import (
+    MOST_NUMBERS,
+    DeviceNoiseDrawer,
+    add_noise,
+    torch_arrays,
+)
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.rounded import accept_exactly
 from tests.evidence import assert_counts
@@ -200,6 +206,13 @@ def test_every_draw_is_of_its_own_and_none_is_copied() -> None:
     for copying in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):
             copying(drawer)
+
+
+def test_more_numbers_than_the_cipher_counts_are_refused() -> None:
+    counters, _ = locate(np.array([MOST_NUMBERS - 1]))
+    assert int(counters[0]) < 1 << 32
+    with pytest.raises(ParameterError):
+        DeviceNoiseDrawer(MOST_NUMBERS + 1, CPU)
 
 
 def test_a_forked_process_has_a_key_of_its_own() -> None:

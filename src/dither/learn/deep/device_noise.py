@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dither.errors import ParameterError
 from dither.learn.deep.device_law import (
     FLAG,
     Arrays,
@@ -31,6 +32,8 @@ from dither.privacy.noise import SystemSource, Words
 _HALF_FLAG = FLAG // 2
 _TWIN_CHUNK = 3 << 18
 _DRAWS = 1 << 62
+MOST_NUMBERS = 1 << 33
+"""The cipher counts 2**32 blocks of three numbers."""
 _TRIED = 2000
 _TRIED_SIGMA = 1 << 20
 
@@ -50,6 +53,8 @@ class DeviceNoiseDrawer:
     the host."""
 
     def __init__(self, count: int, device: torch.device, *, ahead: bool = True) -> None:
+        if count > MOST_NUMBERS:
+            raise ParameterError(f"a device draws noise for at most {MOST_NUMBERS:,} numbers")
         self._count = count
         self._device = device
         self._ahead = ahead

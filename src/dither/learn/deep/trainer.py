@@ -265,6 +265,8 @@ class PrivateTrainer:
             self._ranks,
         )
         self._facts = self._run.describe(self.plan.steps + self._extra_steps)
+        if self._ranks is not None:  # the first rank's noise must cover what any of them moves
+            self._ranks.check_same((repr(self._facts.grid), str(self._facts.moved)))
         return self._run
 
     def _check_process(self) -> None:
