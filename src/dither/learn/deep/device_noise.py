@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from fractions import Fraction
+from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, NamedTuple, NoReturn
@@ -207,7 +208,12 @@ def torch_arrays(law: DeviceLaw, device: torch.device) -> Arrays:
 
 def has_kernels(device: torch.device) -> bool:
     """Whether the kernels run there."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    return device.type == "cuda" and _has_compiler()
+
+
+@lru_cache(maxsize=1)
+def _has_compiler() -> bool:
+    return find_spec("triton") is not None
 
 
 def add_noise(sums: list[Tensor], noise: Tensor, exponent: int, scale: float) -> list[Tensor]:
