@@ -9,7 +9,13 @@ from typing import Any
 
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
-from dither.plan import encodings, tree_functions, utilities, vector_functions
+from dither.plan import (
+    encodings,
+    network_functions,
+    tree_functions,
+    utilities,
+    vector_functions,
+)
 from dither.plan import operators as ops
 from dither.privacy import losses
 from dither.privacy.kernel.calibrate import loss_of
@@ -93,6 +99,13 @@ def vector_samples() -> tuple[plans.UnitVectors, ...]:
         tree_functions.TreeCounts("ward", 2, ((0, 1),), False),
         tree_functions.TreeGradient(
             "ward", 1, (tree_functions.ScoredTree(((1, 2),), (5, -9)),), ((0, 1),)
+        ),
+        network_functions.NetworkGradient(
+            "ward",
+            (
+                network_functions.NetworkLayer(((1, 2), (3, -4)), "tanh", True),
+                network_functions.NetworkLayer(((1, 2, 3), (4, 5, 6)), "none", False),
+            ),
         ),
     )
     return tuple(

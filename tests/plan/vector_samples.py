@@ -9,6 +9,7 @@ from dither.audit.naive_vectors import Row
 from dither.plan import vector_functions as functions
 from dither.plan.algebra import Scan, UnitVectors
 from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
+from dither.plan.network_functions import ACTIVATIONS, NetworkGradient, NetworkLayer
 from dither.plan.tree_functions import ScoredTree, TreeCounts, TreeGradient
 from tests.datasets.catalog_texts import write_head, write_private_head
 
@@ -28,6 +29,11 @@ FOREST = (
     ScoredTree((), (1000,)),
     ScoredTree(((0, 0), (9, 10), (0, 1)), (1, 2**20, -(2**20), 4)),
 )
+LAYERS = (
+    NetworkLayer((THETA, THETA[::-1], (7, 90_000) * 5, (-40_000,) * 10), "tanh", True),
+    NetworkLayer(((9_000, 70_000, -30_000, 5, 99_999), (0, 1, 2, 3, 4)), "relu", False),
+    NetworkLayer(((0, 100_000, 1), (50, -100_000, 70_000), (1, 2, 3)), "none", False),
+)
 FUNCTIONS: dict[str, functions.VectorFunction] = {
     "features": functions.FeatureSums(),
     "moments": functions.SecondMoments("x"),
@@ -41,6 +47,7 @@ FUNCTIONS: dict[str, functions.VectorFunction] = {
     "histograms": TreeCounts("b", 3, SPLITS, False),
     "leaves": TreeCounts("b", 3, SPLITS, True),
     "boosting": TreeGradient("b", 1, FOREST, SPLITS),
+    "network": NetworkGradient("b", LAYERS),
 }
 
 
@@ -82,6 +89,22 @@ def draw_tree(draws: random.Random, width: int) -> ScoredTree:
     return ScoredTree(splits, tuple(draws.randint(-(2**20), 2**20) for _ in range(len(splits) + 1)))
 
 
+def draw_layers(draws: random.Random, width: int) -> tuple[NetworkLayer, ...]:
+    """A network of up to three layers for three classes."""
+    layers = []
+    widths = [draws.randint(1, 4) for _ in range(draws.randint(0, 2))]
+    size = 2 ** draws.randint(0, 20)
+    for count in (*widths, 3):
+        weights = tuple(
+            tuple(draws.randint(-size, size) for _ in range(width)) for _ in range(count)
+        )
+        is_last = len(layers) == len(widths)
+        activation = "none" if is_last else draws.choice(ACTIVATIONS)
+        layers.append(NetworkLayer(weights, activation, not is_last and draws.random() < 0.5))
+        width = count + 1
+    return tuple(layers)
+
+
 def draw_vectors(draws: random.Random) -> UnitVectors:
     """A request with random features, function, theta, clip and resolution."""
     positions = draws.sample(range(4), draws.randint(1, 4))
@@ -106,6 +129,8 @@ def draw_vectors(draws: random.Random) -> UnitVectors:
             TreeGradient("b", 2, (draw_tree(draws, width),), draw_splits(draws, width)),
         ]
     )
+    if isinstance(function, functions.NearestSums) and size >= 1 << 12:
+        function = NetworkGradient("b", draw_layers(random.Random(size * width), width))
     resolution = F(1, draws.randint(1, 5000))
     clip = resolution * draws.choice([1, 2, F(7, 3), draws.randint(1, 1000), 10**6])
     features = tuple(FEATURES[position] for position in positions)

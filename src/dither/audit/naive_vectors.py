@@ -15,6 +15,7 @@ from dither.plan import vector_functions as functions
 from dither.plan.algebra import UnitVectors
 from dither.plan.domain import Columns, Domain
 from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
+from dither.plan.network_functions import NetworkGradient, NetworkLayer
 from dither.plan.tree_functions import TreeCounts, TreeGradient
 
 Row = dict[str, int | None]
@@ -108,12 +109,95 @@ def make_row_vector(query: UnitVectors, row: Row, columns: Columns) -> list[int]
         y = _scale(label, columns[function.label])
         z = [*x, y] if label is not None else [0] * (len(x) + 1)
         return [z[i] * z[j] for i in range(len(z)) for j in range(i, len(z))]
+    if isinstance(function, NetworkGradient):
+        return make_network_vector(function, x, label, columns[function.label])
     thetas = functions.list_thetas(function)
     margins = [sum(a * b for a, b in zip(theta, x, strict=True)) for theta in thetas]
     residuals = [0] * len(thetas)
     if label is not None:
         residuals = find_residuals(function, margins, label, columns[function.label])
     return [residual * number for residual in residuals for number in x]
+
+
+def make_network_vector(
+    function: NetworkGradient, x: list[int], label: int | None, domain: Domain
+) -> list[int]:
+    """The gradient of one row by all weights of a network, in Python integers."""
+    inputs = [x]
+    normal: list[list[int]] = []
+    scales: list[float] = []
+    for layer in function.layers[:-1]:
+        raw = [
+            sum(w * v for w, v in zip(row, inputs[-1], strict=True)) >> 16 for row in layer.weights
+        ]
+        scale = 0.0
+        if layer.is_normalised:
+            raw = [max(-(2**20), min(2**20, number)) for number in raw]
+            mean = sum(raw) // len(raw)
+            centred = [number - mean for number in raw]
+            scale = STEPS * math.sqrt(len(raw))
+            scale /= math.sqrt(sum(number**2 for number in centred) + 16 * len(raw))
+            raw = [math.floor(number * scale) for number in centred]
+        normal.append([max(-(2**16), min(2**16, number)) for number in raw])
+        scales.append(scale)
+        inputs.append([STEPS, *(_bend(layer.activation, number) for number in normal[-1])])
+    last = function.layers[-1]
+    margins = [sum(w * v for w, v in zip(row, inputs[-1], strict=True)) for row in last.weights]
+    slopes = [0] * len(margins)
+    if label is not None:
+        weights = [_exponential(margin - max(margins)) for margin in margins]
+        code = label - domain.listed[0]
+        slopes = [
+            math.floor(weight * ONE / sum(weights)) - ONE * (code == number)
+            for number, weight in enumerate(weights)
+        ]
+    gradients = [[slope * number for slope in slopes for number in inputs[-1]]]
+    for position in range(len(normal) - 1, -1, -1):
+        above = function.layers[position + 1].weights
+        back = [
+            sum(row[place + 1] * slope for row, slope in zip(above, slopes, strict=True)) >> 16
+            for place in range(len(normal[position]))
+        ]
+        back = [max(-(2**24), min(2**24, slope)) for slope in back]
+        slopes = _unbend(function.layers[position], normal[position], inputs[position + 1], back)
+        if function.layers[position].is_normalised:
+            slopes = _unnormalise(slopes, normal[position], scales[position])
+        gradients.append([slope * number for slope in slopes for number in inputs[position]])
+    return [number for gradient in gradients[::-1] for number in gradient]
+
+
+def _bend(activation: str, number: int) -> int:
+    if activation == "relu":
+        return max(0, number)
+    if activation == "tanh":
+        entry = max(-8 * 1024, min(8 * 1024 - 1, number >> 2))
+        return math.floor(STEPS * math.tanh((entry + 0.5) / 1024) + 0.5)
+    return number
+
+
+def _unbend(
+    layer: NetworkLayer, normal: list[int], outputs: list[int], back: list[int]
+) -> list[int]:
+    """Slopes before the bend; the first output is the constant."""
+    if layer.activation == "relu":
+        return [slope * (number > 0) for slope, number in zip(back, normal, strict=True)]
+    if layer.activation == "tanh":
+        return [
+            (slope * (STEPS**2 - number**2)) >> 24
+            for slope, number in zip(back, outputs[1:], strict=True)
+        ]
+    return back
+
+
+def _unnormalise(slopes: list[int], normal: list[int], scale: float) -> list[int]:
+    width = len(slopes)
+    aligned = sum(a * b for a, b in zip(slopes, normal, strict=True)) / (width * float(STEPS**2))
+    mean = sum(slopes) / width
+    moved = [
+        math.floor((slope - mean - number * aligned) * scale)
+        for slope, number in zip(slopes, normal, strict=True)
+    ]
+    return [max(-(2**24), min(2**24, number)) for number in moved]
 
 
 def make_tree_vector(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         write_model_certificate,
     )
     from dither.learn.naive_bayes import NaiveBayes
+    from dither.learn.networks import NetworkClassifier
     from dither.learn.pca import PCA
     from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
     from dither.learn.search import PrivateSearchCV
@@ -39,6 +40,7 @@ _MODULES = {
     "LinearRegression": "regressors",
     "LogisticRegression": "linear_classifiers",
     "NaiveBayes": "naive_bayes",
+    "NetworkClassifier": "networks",
     "PoissonRegression": "regressors",
     "Ridge": "regressors",
     "StreamClassifier": "streams",
@@ -64,6 +66,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "NaiveBayes",
+    "NetworkClassifier",
     "PoissonRegression",
     "PrivateSearchCV",
     "Ridge",

@@ -42,6 +42,8 @@ def write_model(estimator: Any) -> str:
     arrays = {
         name: getattr(estimator, name).tolist() for name in _ARRAYS if hasattr(estimator, name)
     }
+    if hasattr(estimator, "network_"):
+        arrays["network_"] = write_network(estimator.hidden_, estimator.network_)
     document = {
         "dither_model": _FORMAT,
         "dither_version": __version__,
@@ -52,6 +54,22 @@ def write_model(estimator: Any) -> str:
         "guarantee": guarantee.to_json(),
     }
     return json.dumps(document, default=_write_scalar, allow_nan=False)
+
+
+def write_network(hidden: Any, weights: list[Any]) -> dict[str, Any]:
+    """A network as plain values."""
+    shapes = [
+        {"width": shape.width, "activation": shape.activation, "normalise": shape.is_normalised}
+        for shape in hidden
+    ]
+    return {"layers": shapes, "weights": [matrix.tolist() for matrix in weights]}
+
+
+def read_network(written: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Layers and weights of a written network."""
+    from dither.learn.networks import read_layers
+
+    return read_layers(written["layers"]), [np.array(rows) for rows in written["weights"]]
 
 
 def _write_column(column: Column) -> dict[str, Any]:
@@ -90,6 +108,8 @@ def _fill(estimator: Any, document: dict[str, Any]) -> None:
     for array, values in document["learnt"].items():
         if array in _ARRAYS:
             setattr(estimator, array, np.array(values))
+    if "network_" in document["learnt"]:
+        estimator.hidden_, estimator.network_ = read_network(document["learnt"]["network_"])
     if document["target_bounds"] is not None:
         estimator._bounds = tuple(document["target_bounds"])
     estimator.guarantee_ = ModelGuarantee(**document["guarantee"])

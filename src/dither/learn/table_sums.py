@@ -26,11 +26,13 @@ from dither.learn.table_columns import TableFeatures
 from dither.plan.algebra import Plan, Scores, UnitVectors
 from dither.plan.analyse import analyse
 from dither.plan.encodings import Scaled
+from dither.plan.network_functions import MOST_WEIGHT, NetworkGradient, NetworkLayer
 from dither.plan.stability.owned import Owned
 from dither.plan.tree_functions import ScoredTree, TreeCounts, TreeGradient
 from dither.plan.utilities import Coordinates
 from dither.plan.vector_functions import (
     MOST_EXACT,
+    THETA_SCALE,
     CoordinateGradient,
     FeatureSums,
     HuberGradient,
@@ -79,6 +81,22 @@ class FixedLease(Protocol):
 
     def release(self, query: UnitVectors | Scores) -> tuple[int, ...]:
         """The noisy integers of the next step."""
+
+
+class HiddenLayer(Protocol):
+    """A hidden layer of a network."""
+
+    @property
+    def activation(self) -> str: ...
+
+    @property
+    def is_normalised(self) -> bool: ...
+
+
+def quantise_network(matrix: Array) -> Array:
+    """Weights of a network in whole steps of 2**-16."""
+    steps: Array = np.clip(np.rint(matrix * THETA_SCALE), -MOST_WEIGHT, MOST_WEIGHT)
+    return steps
 
 
 class TableSums:
@@ -194,6 +212,29 @@ class TableSums:
         trees = tuple(ScoredTree(self._map_splits(tree.splits), tree.scores) for tree in forest)
         function = TreeGradient(self._find_label(), 1, trees, self._map_splits(splits))
         return self._release_trees(function, SLOPE_NORM).reshape(2, -1)
+
+    def release_network(
+        self, hidden: Sequence[HiddenLayer], weights: Sequence[Array], clip: float
+    ) -> list[Array]:
+        """The sum of clipped gradients of a network at public weights, of their shapes."""
+        positions = list(self._features.positions)
+        quantised = [quantise_network(matrix) for matrix in weights]
+        quantised[0] = quantised[0][:, positions]
+        shapes = [(shape.activation, shape.is_normalised) for shape in hidden]
+        layers = tuple(
+            NetworkLayer(tuple(tuple(map(int, row)) for row in matrix), activation, is_normalised)
+            for matrix, (activation, is_normalised) in zip(
+                quantised, [*shapes, ("none", False)], strict=True
+            )
+        )
+        values = self._release(NetworkGradient(self._find_label(), layers), clip)
+        pieces = np.split(values, np.cumsum([matrix.size for matrix in quantised])[:-1])
+        gradients = [
+            piece.reshape(matrix.shape) for piece, matrix in zip(pieces, quantised, strict=True)
+        ]
+        first = np.zeros_like(weights[0])
+        first[:, positions] = gradients[0]
+        return [first, *gradients[1:]]
 
     def choose_coordinate(self, theta: Array, largest: float) -> int:
         """A coordinate where the gradient of the squared loss is large: i + 1 where it is positive

@@ -26,6 +26,7 @@ from dither.plan.encodings import (
     resolve_feature,
 )
 from dither.plan.keys import bounds_in
+from dither.plan.network_functions import NetworkGradient, count_weights, is_network
 from dither.plan.tree_functions import (
     TreeCounts,
     TreeGradient,
@@ -142,6 +143,7 @@ VectorFunction: TypeAlias = (
     | NearestSums
     | TreeCounts
     | TreeGradient
+    | NetworkGradient
 )
 _BINARY = (LogisticGradient, HuberGradient, TreeGradient)
 _NUMERIC = (SecondMoments, SquaredGradient, PoissonGradient, CoordinateGradient)
@@ -203,6 +205,8 @@ def vector_length(function: VectorFunction, features: int) -> int:
     if isinstance(function, TreeCounts):
         width = 1 if function.is_leaf else features
         return count_leaves(function.splits) * function.classes * width
+    if isinstance(function, NetworkGradient):
+        return count_weights(function.layers)
     return max(1, len(list_thetas(function))) * features
 
 
@@ -229,6 +233,14 @@ def check_function(function: Any) -> None:
         raise _refuse("the positive value of a label is its number among the listed values")
     if type(function) in (TreeCounts, TreeGradient):
         _check_trees(function)
+        return
+    if type(function) is NetworkGradient:
+        if not is_network(function.layers):
+            raise _refuse(
+                "a network is a tuple of layers of integers that fit together: the activations "
+                "none, relu and tanh, up to 8 layers of up to 256 outputs, and a last layer of "
+                "scores"
+            )
         return
     if type(function) in (MultinomialGradient, NearestSums):
         fewest = 1 if type(function) is NearestSums else 2
@@ -271,6 +283,8 @@ def check_label(function: VectorFunction, features: int, columns: Columns) -> No
         stop > features for _, stop in list_splits(function)
     ):
         raise _refuse(f"splits are ranges of the {features:,} features")
+    if isinstance(function, NetworkGradient) and len(function.layers[0].weights[0]) != features:
+        raise _refuse(f"the first layer has a weight for each of the {features:,} features")
     if isinstance(function, _UNLABELLED):
         return
     domain = find_values(function.label, columns)
@@ -285,6 +299,8 @@ def check_label(function: VectorFunction, features: int, columns: Columns) -> No
         raise _refuse(f"{function.label} has {classes} listed values")
     if isinstance(function, MultinomialGradient) and len(function.theta) != classes:
         raise _refuse(f"theta has a row for each of the {classes} listed values of the label")
+    if isinstance(function, NetworkGradient) and len(function.layers[-1].weights) != classes:
+        raise _refuse(f"the last layer has a score for each of the {classes} listed values")
 
 
 def _refuse(why: str) -> RefusedError:

@@ -29,6 +29,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.encodings import Feature
 from dither.plan.facts import Facts
+from dither.plan.network_functions import NetworkLayer
 from dither.plan.operators import (
     MOST_PRODUCTS,
     Kronecker,
@@ -104,6 +105,7 @@ _NODES = (
         for node in get_args(union)
     ),
     DistanceCandidate,
+    NetworkLayer,
     ScoredTree,
 )
 MOST_OPERATOR_NUMBERS = 10_000_000

@@ -32,7 +32,7 @@ def sum_slots(trainer: PrivateTrainer, data, units: list[int], *, owners=None) -
         for name, total in clipped.sums.items():
             totals[name] = totals[name] + total if name in totals else total
     trainer._run = None
-    run.release.close()
+    run.close()
     rounded = {name: (total * 2.0**-grid.exponent).round() for name, total in totals.items()}
     return {"steps": rounded, "grid": grid, "balance": clipped.balance}
 

@@ -84,6 +84,8 @@ MODES = {
     "clipped": {"size": 1000.0},
     "full batches": {"batch": CANARIES},
     "small samples": {"batch": 8, "epochs": 1},
+    "tree": {"noise": "tree"},
+    "bands": {"noise": "banded"},
 }
 
 

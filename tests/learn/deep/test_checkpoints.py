@@ -95,10 +95,9 @@ def test_a_checkpoint_holds_weights_optimiser_and_the_plan_alone(tmp_path) -> No
     document = torch.load(tmp_path / "run.pt", weights_only=True)
     assert set(document) == {
         "dither_checkpoint",
+        "family",
         "plan",
         "steps_done",
-        "extra_steps",
-        "ends_run",
         "model",
         "optimizer",
     }
@@ -107,3 +106,36 @@ def test_a_checkpoint_holds_weights_optimiser_and_the_plan_alone(tmp_path) -> No
         other.resume(tmp_path / "run.pt")
     with pytest.raises(ParameterError, match="new trainer"):
         trainer.resume(tmp_path / "run.pt")
+
+
+def test_runs_from_several_checkpoints_of_one_run_are_counted_together(tmp_path) -> None:
+    """Each would else be charged as if no run had begun from the other."""
+    trainer, tokens = train_some(2)
+    trainer.write_checkpoint(tmp_path / "early.pt")
+    trainer.step(next(tokens))
+    trainer.step(next(tokens))
+    trainer.write_checkpoint(tmp_path / "late.pt")
+    tokens.close()
+    releases = []
+    for name in ("early.pt", "late.pt", "early.pt"):
+        resumed = make_trainer(make_model()).resume(tmp_path / name)
+        loop = resumed.batches(DATA)
+        resumed.step(next(loop))
+        resumed.write_checkpoint(tmp_path / f"again-{len(releases)}.pt")
+        loop.close()
+        releases.append(resumed.guarantee.releases)
+    assert releases == [8 + 6, 8 + 6 + 4, 8 + 6 + 4 + 6]
+    last = make_trainer(make_model()).resume(tmp_path / "again-1.pt").fit(DATA)
+    assert last.guarantee.releases == 8 + 6 + 4 + 6 + 3
+
+
+def test_a_checkpoint_without_its_count_or_in_another_folder_is_refused(tmp_path) -> None:
+    trainer, tokens = train_some(2)
+    trainer.write_checkpoint(tmp_path / "run.pt")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ParameterError, match="one folder"):
+        trainer.write_checkpoint(tmp_path / "other" / "run.pt")
+    tokens.close()
+    (tmp_path / "run.pt").rename(tmp_path / "other" / "run.pt")
+    with pytest.raises(ParameterError, match="not beside"):
+        make_trainer(make_model()).resume(tmp_path / "other" / "run.pt")

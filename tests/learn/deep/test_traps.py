@@ -271,7 +271,7 @@ def test_masks_of_dropout_differ_between_units() -> None:
     contributions = run._rehearsed.method.find(*prepared, rows.units)
     inputs = contributions["2.weight"].values
     assert len({tuple(row.flatten().tolist()) for row in inputs}) > rows.units / 2
-    run.release.close()
+    run.close()
 
 
 def test_a_schedule_that_follows_a_loss_is_refused_and_a_fixed_one_is_not() -> None:

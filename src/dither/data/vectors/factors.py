@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.data.vectors.encode import find_codes, scale_values
+from dither.data.vectors.network import find_network_vectors
 from dither.data.vectors.trees import (
     add_scores,
     count_in_leaves,
@@ -29,6 +30,7 @@ from dither.plan.encodings import (
     find_values,
     resolve_feature,
 )
+from dither.plan.network_functions import NetworkGradient
 from dither.plan.tree_functions import TreeCounts, TreeGradient, count_leaves
 from dither.plan.vector_functions import (
     FACTOR_SCALE,
@@ -56,7 +58,14 @@ REACH = 16
 REACH_OF_EXPONENTS = 8
 _FACTOR_STEPS = THETA_SCALE * FEATURE_SCALE // FACTOR_SCALE
 _TABLE_STEPS = THETA_SCALE * FEATURE_SCALE // STEPS_PER_ONE
-_OF_CLASSES = (LogisticGradient, HuberGradient, MultinomialGradient, TreeCounts, TreeGradient)
+_OF_CLASSES = (
+    LogisticGradient,
+    HuberGradient,
+    MultinomialGradient,
+    TreeCounts,
+    TreeGradient,
+    NetworkGradient,
+)
 
 
 def resolve_label(function: VectorFunction, columns: Columns) -> ResolvedFeature | None:
@@ -91,6 +100,10 @@ def make_vectors(
     if isinstance(function, TreeGradient):
         slopes = _find_slopes(function, find_codes(label, values), features)
         return _clear_unlabelled(slopes, label, values)
+    if isinstance(function, NetworkGradient):
+        return find_network_vectors(
+            function, features, lambda scores: _find_class_slopes(scores, label, values)
+        )
     assert isinstance(function, CoordinateGradient)
     features *= _make_labelled_factors(function, label, columns, features, values)[0]
     return features
@@ -142,6 +155,15 @@ def _find_slopes(function: TreeGradient, codes: Array, features: Array) -> Array
     return spread_over_leaves(numbers, leaves, count_leaves(function.splits))
 
 
+def _find_class_slopes(scores: Array, label: ResolvedFeature, values: Array) -> Array:
+    """softmax - y of every row; 0 where the label is null."""
+    slopes = _soften(scores)
+    codes = find_codes(label, values)
+    for code in range(len(slopes)):
+        slopes[code] -= FACTOR_SCALE * (codes == code)
+    return _clear_unlabelled(slopes, label, values)
+
+
 def _clear_unlabelled(numbers: Array, label: ResolvedFeature, values: Array) -> Array:
     """Make 0 of the columns of rows whose label is null."""
     if label.null is not None:
@@ -158,11 +180,7 @@ def make_factors(
 ) -> Array:
     """The residuals of all rows: one row of numbers for each row of theta."""
     if isinstance(function, MultinomialGradient):
-        factors = _soften(margins)
-        codes = find_codes(label, values)
-        for code in range(len(factors)):
-            factors[code] -= FACTOR_SCALE * (codes == code)
-        return factors
+        return _find_class_slopes(margins, label, values)
     margin = margins[0]
     if isinstance(function, LogisticGradient):
         is_positive = find_codes(label, values) == function.positive

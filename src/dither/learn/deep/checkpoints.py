@@ -1,9 +1,10 @@
 """Checkpoints: weights, optimiser and the spent plan; never a key, a sample or noise.
 
 A resumed run draws fresh keys and pays its remaining steps as new ones, unless the run that wrote
-the checkpoint ended with it. How often a checkpoint was resumed is kept beside it, and every
-further run pays for those before it: two runs from one checkpoint are two releases (rule P5 of the
-review). Whoever deletes that file, or copies the checkpoint, must count by hand.
+the checkpoint ended with it. All checkpoints of a run, and of the runs that were resumed from them,
+are one *family* with one count beside them, in one folder: every further run pays for all those
+before it, from whichever checkpoint they began (rule P5 of the review: two runs from a checkpoint
+are two releases). Whoever copies a folder must count by hand.
 """
 
 from __future__ import annotations
@@ -18,17 +19,43 @@ import torch
 from dither.errors import ParameterError
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.run import TrainerSettings
+from dither.privacy.noise.source import fresh_bytes
 
-_FORMAT = 1
+_FORMAT = 2
+_FAMILY_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Family:
+    """The runs that began from checkpoints of one run. Their count is a file in `folder`."""
+
+    name: str
+    folder: Path
+
+    def note(self, steps: int) -> None:
+        """Note so many steps more, durably, before they are made; fewer where a run ended."""
+        with open(self.count_file, "a+b") as file:
+            file.write(f"{steps}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def count_steps(self) -> int:
+        """The steps of all runs together beyond those of the first plan."""
+        return sum(int(number) for number in self.count_file.read_bytes().split())
+
+    @property
+    def count_file(self) -> Path:
+        return self.folder / f"{self.name}.resumed"
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """What a checkpoint says of the plan: steps that were made, and steps beyond the plan that are
-    charged."""
+    """What a checkpoint says of the plan: steps that were made, steps beyond the plan that are
+    charged, and the family of the run."""
 
     steps_done: int
     extra_steps: int
+    family: Family | None
 
 
 def write_checkpoint(
@@ -38,19 +65,30 @@ def write_checkpoint(
     terms: dict[str, str],
     progress: Resumed,
     *,
-    ends_run: bool,
-) -> None:
-    """Write a checkpoint, for whoever may read the model: nothing of the data is in it."""
+    unmade_steps: int | None,
+) -> Family:
+    """Write a checkpoint, for whoever may read the model: nothing of the data is in it.
+
+    A run that ends with it gives back its `unmade_steps`, once.
+    """
+    folder = path.absolute().parent
+    family = progress.family or Family(fresh_bytes(_FAMILY_BYTES).hex(), folder)
+    if family.folder != folder:
+        raise ParameterError(
+            f"write all checkpoints of a run into one folder, {family.folder}: runs that are "
+            f"resumed from them are counted there"
+        )
+    family.note(-(unmade_steps or 0))
     document = {
         "dither_checkpoint": _FORMAT,
+        "family": family.name,
         "plan": terms,
         "steps_done": progress.steps_done,
-        "extra_steps": progress.extra_steps,
-        "ends_run": ends_run,
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
     }
     torch.save(document, path)
+    return family
 
 
 def write_terms(plan: SamplePlan, settings: TrainerSettings) -> dict[str, str]:
@@ -82,17 +120,22 @@ def read_checkpoint(
             "epsilon, delta, unit, clip norm, kinds of clipping, noise and sums, rows per unit and "
             "precision as the run that wrote it"
         )
+    family = Family(document["family"], path.absolute().parent)
+    if not _is_family(family.name) or not family.count_file.exists():
+        raise ParameterError(
+            f"the count of runs, {family.name}.resumed, is not beside the checkpoint: without it a "
+            f"resumed run cannot say what it costs"
+        )
     done = document["steps_done"]
-    earlier = _count_run(path) - (1 if document["ends_run"] else 0)
+    family.note(steps - done)
     model.load_state_dict(document["model"])
     optimizer.load_state_dict(document["optimizer"])
-    return Resumed(done, document["extra_steps"] + earlier * (steps - done))
+    return Resumed(done, family.count_steps(), family)
 
 
-def _count_run(path: Path) -> int:
-    """Note one more run from a checkpoint, durably, before it begins; say how many there are."""
-    with open(f"{path}.resumed", "a+b") as file:
-        file.write(b"r")
-        file.flush()
-        os.fsync(file.fileno())
-        return file.tell()
+def _is_family(name: Any) -> bool:
+    return (
+        isinstance(name, str)
+        and len(name) == 2 * _FAMILY_BYTES
+        and set(name) <= set("0123456789abcdef")
+    )

@@ -86,7 +86,7 @@ def find_weights(lengths: Lengths, clip: float) -> Tensor:
     spreads = lengths.spread_squares.sqrt() / CANCELLATION
     longest = torch.maximum(norms, spreads)
     weights = torch.where(longest > goal, goal / longest, torch.ones_like(longest))
-    is_sane = lengths.is_sane & are_sane(lengths.spread_squares)
+    is_sane = lengths.is_sane & are_sane(lengths.spread_squares) & are_sane(lengths.squares)
     return torch.where(is_sane, weights, torch.zeros_like(weights))
 
 

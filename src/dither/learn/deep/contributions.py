@@ -25,11 +25,17 @@ DOUBLE = torch.float64
 _ROUND_UP = 1 + 2.0**-24
 """More than float64 loses in a sum of squares of up to 2**28 float32 numbers."""
 _GROUP = 64
+_WIDE = 128
+"""Inputs and outputs of layers whose Gram forms are taken in float32 on CUDA."""
+_VANISHED = 2.0**-123
+"""More than one product of float32 numbers and the sum that it joins lose where they vanish."""
 CANCELLATION = 8
 """How much longer, in clip norms, the products of a unit may be together than its clip norm where
 its vector is never formed."""
 _MOST_FORMED = 1 << 28
 """Numbers of formed vectors that are kept at a time: above, the Gram form is used."""
+_MOST_WRITTEN = 1 << 25
+"""Numbers of formed vectors that cost a CUDA device little to write down."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +82,11 @@ def squared_norms(values: Tensor) -> Tensor:
 
     Float32 numbers are added up 64 at a time in float32, which is off by less than 2**-17 of their
     sum and, where squares vanish, by less than 2**-120 for each; one that overflows is not sane.
-    The rest is added up in float64.
+    The rest, and everything on CUDA, is added up in float64.
     """
     width = values.shape[-1]
-    whole = width - width % _GROUP if values.dtype == torch.float32 else 0
+    is_grouped = values.dtype == torch.float32 and not values.is_cuda
+    whole = width - width % _GROUP if is_grouped else 0
     squares = torch.linalg.vector_norm(values[..., whole:], dim=-1, dtype=DOUBLE).square()
     if whole:
         groups = values[..., :whole].unflatten(-1, (whole // _GROUP, _GROUP))
@@ -95,7 +102,7 @@ def are_sane(squares: Tensor) -> Tensor:
 
 def keep(values: Tensor, is_kept: Tensor) -> Tensor:
     """Zeros in place of units that are not kept: 0 times infinity is no number."""
-    if bool(is_kept.all()):
+    if not is_kept.is_cuda and bool(is_kept.all()):  # a device would wait for the answer
         return values
     kept = is_kept.reshape(-1, *[1] * (values.dim() - 1))
     return torch.where(kept, values, torch.zeros((), dtype=values.dtype, device=values.device))
@@ -125,6 +132,11 @@ class Formed:
         return SumShape(block, blocks, 1, _name_dtype(self.values), 1)
 
 
+def has_short_products(inputs: Tensor, widths: int) -> bool:
+    """Whether inner products of a Gram form are taken in float32: for wide layers on CUDA."""
+    return bool(inputs.is_cuda) and widths >= _WIDE
+
+
 @dataclass(frozen=True)
 class OuterProducts:
     """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
@@ -141,26 +153,44 @@ class OuterProducts:
     def lengths(self) -> Lengths:
         of_inputs = squared_norms(self.inputs)
         of_gradients = squared_norms(self.gradients)
+        if self.positions == 1:
+            squares = (of_inputs * of_gradients)[:, 0] * _ROUND_UP
+            return Lengths(
+                squares, squares, are_sane(of_inputs)[:, 0] & are_sane(of_gradients)[:, 0]
+            )
         spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
         is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
-        if self.positions == 1:
-            return Lengths(spread, spread, is_sane)
-        return Lengths(self._gram(spread), spread, is_sane)
+        return Lengths(self._gram(spread, (of_inputs, of_gradients)), spread, is_sane)
 
-    def _gram(self, spread: Tensor) -> Tensor:
-        """Squared norms from inner products of positions, in float64, plus the most that they can
-        be off: they cancel."""
-        inputs = self.inputs.to(DOUBLE)
-        gradients = self.gradients.to(DOUBLE)
-        products = torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)
-        terms = inputs.shape[2] + gradients.shape[2] + self.positions**2 + 8
-        error = float(bound_relative_error(terms, "float64")) * _ROUND_UP
-        squares = products.sum((1, 2)).clamp(min=0)
+    def _gram(self, spread: Tensor, lengths: tuple[Tensor, Tensor]) -> Tensor:
+        """Squared norms from inner products of positions, plus the most that they can be off: they
+        cancel. In float64; wide layers on CUDA in float32, whose sums alone are in float64."""
+        inputs = self.inputs
+        gradients = self.gradients
+        widths = inputs.shape[2] + gradients.shape[2]
+        if not has_short_products(inputs, widths):
+            inputs = inputs.to(DOUBLE)
+            gradients = gradients.to(DOUBLE)
+        with exact_products():
+            of_inputs = torch.bmm(inputs, inputs.mT).to(DOUBLE)
+            of_gradients = torch.bmm(gradients, gradients.mT).to(DOUBLE)
+        squares = (of_inputs * of_gradients).sum((1, 2)).clamp(min=0)
+        roundings = bound_relative_error(widths + 8, _name_dtype(inputs))
+        error = float(roundings + 2 * bound_relative_error(self.positions**2, "float64"))
+        error *= _ROUND_UP
+        if inputs.dtype == torch.float32:
+            longest = lengths[0].sqrt().sum(1).square() + lengths[1].sqrt().sum(1).square()
+            squares = squares + longest * (widths * _VANISHED)
         return torch.minimum(squares + error * spread, spread) * _ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
         inputs = keep(self.inputs, is_sane)
-        scaled = keep(self.gradients, is_sane) * weights.to(self.gradients.dtype)[:, None, None]
+        gradients = keep(self.gradients, is_sane)
+        if _is_wide.get() and self.positions > 1:
+            scaled = gradients.to(DOUBLE).mul_(weights[:, None, None]).flatten(0, 1)
+            products = torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
+            return products.to(inputs.dtype).reshape(self.shape)
+        scaled = gradients * weights.to(gradients.dtype)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
             return torch.mm(scaled[units].flatten(0, 1).t(), inputs[units].flatten(0, 1))
@@ -185,7 +215,10 @@ class OuterProducts:
         out = self.gradients.shape[2]
         if positions == 1:
             return self
-        is_gram_cheaper = positions * positions * (width + out) < width * out
+        gram = positions * positions * (width + out)
+        is_gram_cheaper = gram < width * out
+        if self.inputs.is_cuda:  # where writing numbers down costs more than multiplying them
+            is_gram_cheaper = units * width * out > _MOST_WRITTEN and gram < 64 * width * out
         if is_gram_cheaper or units * width * out > _MOST_FORMED:
             return self
         return self.form()
@@ -201,7 +234,13 @@ class EmbeddingRows:
     shape: tuple[int, ...]
 
     def merge(self) -> EmbeddingRows:
-        """The same with each place at most once in a unit: the rest are rows of zeros."""
+        """The same with each place at most once in a unit: the rest are rows of zeros.
+
+        On CUDA by products of matrices: `scatter_add_` there adds in an order of its own, and a
+        unit's floats would not be the same bits in every run.
+        """
+        if self.places.is_cuda:
+            return self._merge_by_products()
         order = torch.argsort(self.places, dim=1, stable=True)
         places = torch.gather(self.places, 1, order)
         gradients = torch.gather(self.gradients, 1, order[..., None].expand_as(self.gradients))
@@ -212,6 +251,15 @@ class EmbeddingRows:
         merged.scatter_add_(1, group[..., None].expand_as(gradients), gradients)
         first = torch.zeros_like(places).scatter_(1, group, places)
         return EmbeddingRows(first, merged, self.shape)
+
+    def _merge_by_products(self) -> EmbeddingRows:
+        """Every position that is the first of its place gets the sum over all equal places."""
+        is_equal = self.places[:, :, None] == self.places[:, None, :]
+        is_first = ~is_equal.tril(-1).any(2)
+        chosen = (is_equal & is_first[..., None]).to(self.gradients.dtype)
+        with exact_products():
+            merged = torch.bmm(chosen, self.gradients)
+        return EmbeddingRows(self.places * is_first, merged, self.shape)
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.gradients)
@@ -255,6 +303,19 @@ def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contrib
     for use in formed[1:]:
         total = total + use.values
     return Formed(total)
+
+
+_is_wide: ContextVar[bool] = ContextVar("is_wide", default=False)
+
+
+@contextmanager
+def wide_sums(is_wide: bool) -> Iterator[None]:
+    """Whether products of several positions are added up in float64, all slots at once."""
+    token = _is_wide.set(is_wide)
+    try:
+        yield
+    finally:
+        _is_wide.reset(token)
 
 
 _is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)

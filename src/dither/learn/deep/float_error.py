@@ -39,7 +39,7 @@ def bound_relative_error(terms: int, dtype: str) -> Fraction:
 @dataclass(frozen=True)
 class SumShape:
     """How a sum over slots is computed: blocks of `block` slots with `positions` products each in
-    `dtype`, then blocks added up in `dtype`.
+    `dtype`, then blocks added up in `dtype`; wide sums of several positions in float64.
 
     `cancellation` bounds the sum of lengths of a unit's products over the length of their sum, in
     units of the clip norm: 1 where a unit's vector is formed before it is added.
@@ -50,10 +50,20 @@ class SumShape:
     positions: int
     dtype: str
     cancellation: int
+    is_wide: bool = False
 
     @property
     def error(self) -> Fraction:
-        """The error of the sum for each slot, in clip norms."""
+        """The error of the sum for each slot, in clip norms.
+
+        A wide sum takes products in float64, then rounds and adds sums of blocks in `dtype`.
+        """
+        if self.is_wide and self.positions > 1:
+            terms = self.block * self.blocks * self.positions + 3
+            products = bound_relative_error(terms, "float64")
+            return products * self.cancellation + 2 * bound_relative_error(
+                self.blocks + 2, self.dtype
+            )
         terms = self.block * self.positions + self.blocks + 3
         return bound_relative_error(terms, self.dtype) * self.cancellation
 

@@ -9,6 +9,7 @@ from typing import Any
 from dither.accounting import epsilon as find_epsilon
 from dither.errors import ParameterError
 from dither.figures import write_bound
+from dither.learn.deep.correlated import CorrelatedPlan
 from dither.learn.deep.plan import GridPlan, SamplePlan
 from dither.learn.guarantees import LIBRARY, ModelGuarantee
 from dither.learn.model_files import write_card
@@ -18,7 +19,10 @@ from dither.version import __version__
 FLOAT_SUM = "float sum, sensitivity not proved"
 PROVED_SUM = "float error bounded and paid for"
 FLOAT_NOISE = "float noise of a generator that is no cipher: not defensible"
-INTEGER_NOISE = "integers of a rounded Gaussian, by AES-256-CTR keyed by the operating system"
+INTEGER_NOISE = (
+    "integers of a rounded Gaussian, exact, by a cipher keyed by the operating system "
+    "(AES-256-CTR on a host, ChaCha20 on a device)"
+)
 ASSUMED = "a slot's floats do not depend on other slots: tried on invented rows before the run"
 
 
@@ -42,10 +46,8 @@ class RunFacts:
     def loss(self) -> Loss:
         """The loss of all steps that are charged."""
         if self.clipping == "adaptive" or self.noise == "float":
-            step = self.plan.step_loss()
-        else:
-            step = self.plan.step_loss(self.grid.sigma, self.grid.sensitivity)
-        return Repeated(step, self.charged_steps)
+            return Repeated(self.plan.step_loss(), self.charged_steps)
+        return self.plan.run_loss(self.charged_steps, self.grid.sigma, self.grid.sensitivity)
 
 
 def describe_run(facts: RunFacts) -> ModelGuarantee:
@@ -70,8 +72,14 @@ def describe_run(facts: RunFacts) -> ModelGuarantee:
         "rows of a unit": facts.rows_per_unit,
         "augmentations": facts.augmentations,
     }
+    if isinstance(plan, CorrelatedPlan):
+        kind = "bands of " + str(plan.coefficients) if plan.coefficients else "a binary tree"
+        public |= {
+            "correlated noise": f"integer factor, {kind}; noise on its rows is independent",
+            "participation": f"every {plan.separation:,} steps, by a secret group of each unit",
+        }
     return ModelGuarantee(
-        epsilon=find_epsilon(facts.loss, plan.delta).upper,
+        epsilon=find_epsilon(facts.loss, plan.loss_delta).upper,
         delta=float(plan.delta),
         unit=plan.unit,
         neighbours="add_remove",
@@ -121,8 +129,11 @@ def compose_runs(runs: list[RunFacts], delta: Fraction) -> ModelGuarantee:
     """
     losses = [facts.loss for facts in runs]
     loss = compose(*losses)
+    overflow = sum((facts.plan.overflow_delta for facts in runs), Fraction(0))
+    if overflow >= delta:
+        raise ParameterError("delta is smaller than what the runs need for full groups: raise it")
     return ModelGuarantee(
-        epsilon=find_epsilon(loss, delta).upper,
+        epsilon=find_epsilon(loss, delta - overflow).upper,
         delta=float(delta),
         unit=runs[0].plan.unit,
         neighbours="add_remove",

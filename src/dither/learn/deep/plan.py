@@ -55,6 +55,20 @@ class SamplePlan:
         noise = GaussianSum(self.noise_multiplier if sigma is None else sigma, clip_norm)
         return sample_loss(noise, self.n, self.rate, self.capacity, self.unit)
 
+    @property
+    def overflow_delta(self) -> Fraction:
+        """What of delta is for samples that are larger than the slots; here the loss has it."""
+        return Fraction(0)
+
+    @property
+    def loss_delta(self) -> Fraction:
+        """What of delta is for the loss."""
+        return self.delta - self.overflow_delta
+
+    def run_loss(self, steps: int, sigma: Fraction | int, clip_norm: int) -> Loss:
+        """The loss of so many steps."""
+        return Repeated(self.step_loss(sigma, clip_norm), steps)
+
     def find_spent(self, steps: int) -> float:
         """Epsilon after so many steps, at the delta that was stated: the plan's figure."""
         if steps == 0:

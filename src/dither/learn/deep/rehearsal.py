@@ -26,7 +26,7 @@ from dither.learn.deep.gradients import (
     has_closed_forms,
     list_trained,
 )
-from dither.learn.deep.stage import Batch, StepShapes
+from dither.learn.deep.stage import Batch, StepShapes, refused_orders
 
 _TOLERANCE = 2e-3
 _HALF_TOLERANCE = 0.05
@@ -42,9 +42,11 @@ class Rehearsed:
     method: BookKeeper | Vmapper
     shapes: tuple[SumShape, ...]
 
-    def with_blocks(self, block: int, blocks: int) -> Rehearsed:
-        """The same with sums in other blocks, which changes no operand."""
-        shapes = (replace(shape, block=block, blocks=blocks) for shape in self.shapes)
+    def with_blocks(self, block: int, blocks: int, *, is_wide: bool) -> Rehearsed:
+        """The same with sums in other blocks or in float64, which changes no operand."""
+        shapes = (
+            replace(shape, block=block, blocks=blocks, is_wide=is_wide) for shape in self.shapes
+        )
         return Rehearsed(self.method, tuple(shapes))
 
 
@@ -108,7 +110,11 @@ def _run(
     same in every run."""
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     devices = [stage.inputs.device] if stage.inputs.is_cuda else []
-    with torch.random.fork_rng(devices), stage.passes():
+    with (
+        torch.random.fork_rng(devices),
+        stage.passes(),
+        refused_orders(is_proved=stage.is_proved),
+    ):
         torch.manual_seed(coins)
         try:
             contributions = method.find(*stage.prepare(*rows), stage.slots)

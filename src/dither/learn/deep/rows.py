@@ -5,6 +5,7 @@ Shapes are the same at every step: a slot without a unit, and a place without a 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,21 +43,49 @@ class RowStore:
         self._data = _read_data(data, device)
         self._device = device
         self._table: Integers | None = None
+        self._device_table: Tensor | None = None
         self.rows_per_unit = rows_per_unit
         self.units = _count_rows(self._data)
         if self.units == 0:
             self._data = _make_one_row(self._data)
+        self._owners = owners
         if owners is not None:
             self._table = group_rows(owners, self.units, rows_per_unit, source)
             self.units = len(self._table)
+
+    @property
+    def is_on_cuda(self) -> bool:
+        """Whether rows are gathered for a device, which the host must not keep waiting."""
+        return bool(self._device.type == "cuda")
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether all rows lie on the device."""
+        return self.is_on_cuda and isinstance(self._data, tuple)
 
     def describe_row(self) -> tuple[Tensor, Tensor]:
         """Zeros of the shape and type of one row and its target: shapes are public."""
         inputs, targets = self._take(np.zeros(1, np.int64))
         return torch.zeros_like(inputs), torch.zeros_like(targets)
 
+    def describe_units(self) -> tuple[int, str]:
+        """What ranks compare with each other: the number of units, and a digest of rows (where
+        they are tensors) and owners."""
+        digest = hashlib.sha256()
+        if isinstance(self._data, tuple):
+            for values in self._data:
+                digest.update(repr((values.shape, values.dtype)).encode())
+                digest.update(
+                    values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+                )
+        if self._owners is not None:
+            digest.update(repr(np.asarray(self._owners).tolist()).encode())
+        return self.units, digest.hexdigest()
+
     def gather(self, slots: Integers) -> SlotRows:
         """The rows of the units in some slots."""
+        if self.is_resident:
+            return self.gather_units(self.send_units(slots))
         rows = self._list_rows(slots)
         is_row = rows != EMPTY
         inputs, targets = self._take(np.maximum(rows, 0))
@@ -67,6 +96,28 @@ class RowStore:
             torch.from_numpy(is_row.astype(np.float32)).to(self._device),
             torch.from_numpy(slots != EMPTY).to(self._device),
         )
+
+    def send_units(self, slots: Integers) -> Tensor:
+        """The numbers of units on the device, without waiting for it."""
+        return torch.from_numpy(slots).pin_memory().to(self._device, non_blocking=True)
+
+    def gather_units(self, units: Tensor) -> SlotRows:
+        """The rows of units whose numbers lie on the device, by operations there alone."""
+        assert isinstance(self._data, tuple)
+        is_present = units != EMPTY
+        rows = units
+        if self._table is not None:
+            if self._device_table is None:
+                self._device_table = torch.from_numpy(self._table).to(self._device)
+            of_units = self._device_table.index_select(0, units.clamp(min=0))
+            rows = of_units.masked_fill_(~is_present[:, None], EMPTY).flatten()
+        is_absent = rows == EMPTY
+        chosen = rows.clamp(min=0)
+        taken = []
+        for values in self._data:
+            mask = is_absent.view(-1, *[1] * (values.dim() - 1))
+            taken.append(values.index_select(0, chosen).masked_fill_(mask, 0))
+        return SlotRows(taken[0], taken[1], (~is_absent).to(torch.float32), is_present)
 
     def _list_rows(self, slots: Integers) -> Integers:
         """The rows of every slot, EMPTY where there is none: `rows_per_unit` for each."""

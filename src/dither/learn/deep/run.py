@@ -11,22 +11,27 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
-from dither.learn.deep.contributions import relaxed_products
+from dither.learn.deep.contributions import relaxed_products, wide_sums
+from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
+from dither.learn.deep.graphs import BlockGraph, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.ranks import Ranks
 from dither.learn.deep.rehearsal import Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
-from dither.learn.deep.sampling import draw_sample, fill_slots
+from dither.learn.deep.sampling import Integers, SlotDrawer
 from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words
 
 _LARGEST_MOVED = Fraction(105, 100)
 _MOST_MOVED = 2
 _PHYSICAL_BATCH = 1024
+_SMALL_BLOCK = 32
+"""Slots: products of fewer at a time cost more than products in float64."""
 ONE_FIT = "one fit; settings that were chosen by other fits on these data are not in this figure"
 
 
@@ -43,6 +48,7 @@ class TrainerSettings:
     augment: Callable[[Tensor], Tensor] | None
     physical_batch: int | None
     precision: torch.dtype | None
+    has_graphs: bool = True
 
 
 class TrainingRun:
@@ -57,7 +63,9 @@ class TrainingRun:
         plan: SamplePlan,
         store: RowStore,
         source: Words,
+        ranks: Ranks | None = None,
     ) -> None:
+        self._ranks = ranks
         self._optimizer = optimizer
         self._settings = settings
         self._plan = plan
@@ -76,7 +84,20 @@ class TrainingRun:
             settings.clip,
             noise=settings.noise,
             is_adaptive=settings.clipping == "adaptive",
+            device=self._stage.inputs.device,
+            ranks=ranks,
         )
+        self._graph: BlockGraph | None = None
+        if settings.has_graphs and settings.clipping != "adaptive":
+            self._graph = record_block(self._clip_block, self._stage, store)
+        self._addresses = self._list_addresses()
+        self._slots: SlotDrawer | GroupDrawer
+        all_slots = self._stage.capacity * self._size
+        if isinstance(plan, CorrelatedPlan):
+            self._slots = GroupDrawer(store.units, plan, all_slots, source)
+        else:
+            is_ahead = store.is_on_cuda and ranks is None
+            self._slots = SlotDrawer(store.units, plan, all_slots, source, ahead=is_ahead)
 
     @property
     def moved(self) -> Fraction:
@@ -106,12 +127,17 @@ class TrainingRun:
         )
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
-        """Blocks of sums as large as the bound of float errors allows."""
+        """Blocks of sums as large as the bound of float errors allows; where they would be small,
+        products of several positions in float64."""
         stage = self._make_stage()
         rehearsed = rehearse(model, loss, stage)
-        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
-            stage = replace(stage, sum_block=-(-stage.sum_block // 2))
-            rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks)
+        narrow = self._halve_blocks(stage, rehearsed)
+        if narrow[0].sum_block < min(stage.sum_block, _SMALL_BLOCK):
+            stage = replace(stage, is_wide=True)
+            rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks, is_wide=True)
+            stage, rehearsed = self._halve_blocks(stage, rehearsed)
+        else:
+            stage, rehearsed = narrow
         if self._bound(stage, rehearsed) > _MOST_MOVED:
             raise ParameterError(
                 "the float error of so many products in a sum has no useful bound: train the model "
@@ -119,11 +145,22 @@ class TrainingRun:
             )
         return stage, rehearsed
 
+    def _halve_blocks(
+        self, stage: StepShapes, rehearsed: Rehearsed
+    ) -> tuple[StepShapes, Rehearsed]:
+        """Smaller blocks, until the bound of float errors is small."""
+        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
+            stage = replace(stage, sum_block=-(-stage.sum_block // 2))
+            rehearsed = rehearsed.with_blocks(
+                stage.sum_block, stage.sum_blocks, is_wide=stage.is_wide
+            )
+        return stage, rehearsed
+
     def _make_stage(self) -> StepShapes:
         """As many slots at once as the physical batch holds."""
         inputs, targets = self._store.describe_row()
         settings = self._settings
-        capacity = self._plan.capacity
+        capacity = -(-self._plan.capacity // self._size)
         runs = -(-capacity // min(capacity, settings.physical_batch or _PHYSICAL_BATCH))
         slots = -(-capacity // runs)
         return StepShapes(
@@ -136,6 +173,7 @@ class TrainingRun:
             augmentations=settings.augmentations,
             augment=settings.augment,
             precision=settings.precision,
+            is_proved=settings.has_proved_sums,
         )
 
     def train_step(self, *, is_last: bool) -> None:
@@ -145,21 +183,53 @@ class TrainingRun:
                 "the model changed since its rehearsal (train or eval, trained parameters, hooks): "
                 "set it up before batches() or fit, and leave it so"
             )
-        sample = draw_sample(self._store.units, self._plan.rate, self._source)
         slots = self._stage.slots
-        filled = fill_slots(sample, self._plan.capacity, self._stage.capacity, self._source)
+        filled = self._draw_slots(is_last=is_last)
         totals: dict[str, Tensor] = {}
-        balance = torch.zeros((), dtype=torch.int64)
+        balance = torch.zeros((), dtype=torch.int64, device=self._stage.inputs.device)
         for start in range(0, len(filled), slots):
-            clipped = self._clip_block(self._store.gather(filled[start : start + slots]))
-            balance = balance + clipped.balance.cpu()
+            clipped = self._sum_slots(filled[start : start + slots])
+            if self.release.is_adaptive:
+                balance = balance + clipped.balance
             for name, total in clipped.sums.items():
-                totals[name] = totals[name].add_(total) if name in totals else total
+                if name in totals:
+                    totals[name].add_(total)
+                else:  # a graph writes its result into the same memory again
+                    totals[name] = total.clone() if self._graph and self._stage.runs > 1 else total
         sums = [
             totals[name] if name in totals else torch.zeros_like(parameter)
             for name, parameter in self._trained.items()
         ]
         self._move(self.release.release(sums, balance, is_last=is_last))
+
+    @property
+    def _size(self) -> int:
+        """Over how many ranks the slots are divided."""
+        return 1 if self._ranks is None else self._ranks.size
+
+    def _draw_slots(self, *, is_last: bool) -> Integers:
+        """The slots of this process."""
+        if self._ranks is None:
+            return self._slots.draw(is_last=is_last)
+        all_slots = self._stage.capacity * self._size
+        return self._ranks.share_slots(lambda: self._slots.draw(is_last=is_last), all_slots)
+
+    def _sum_slots(self, slots: Integers) -> ClippedSum:
+        """The clipped sum over some slots: by the recorded graph, as long as parameters lie where
+        they were when it was recorded."""
+        if self._graph is not None and self._list_addresses() == self._addresses:
+            return self._graph.sum_units(self._store, slots)
+        self._graph = None
+        return self._clip_block(self._store.gather(slots))
+
+    def _list_addresses(self) -> list[int]:
+        """Where parameters and buffers of the model lie."""
+        return [p.data_ptr() for p in (*self._model.parameters(), *self._model.buffers())]
+
+    def close(self) -> None:
+        """End the threads that draw ahead."""
+        self._slots.close()
+        self.release.close()
 
     def _clip_block(self, rows: SlotRows) -> ClippedSum:
         """The clipped sum over one block of slots."""
@@ -171,7 +241,11 @@ class TrainingRun:
                 assert isinstance(method, BookKeeper)
                 return clip_ghost(method, batch, clip, rows.is_present)
             contributions = method.find(*batch, rows.units)
-        with torch.no_grad(), relaxed_products(not self._settings.has_proved_sums):
+        with (
+            torch.no_grad(),
+            relaxed_products(not self._settings.has_proved_sums),
+            wide_sums(self._stage.is_wide),
+        ):
             if self._settings.clipping == "per_layer":
                 return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
             return clip_flat(contributions, clip, rows.is_present, self._stage.sum_block)

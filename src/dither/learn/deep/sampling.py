@@ -7,8 +7,10 @@ have the same law whether or not one unit is there. Proof: docs/proofs/deep-lear
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,18 @@ from dither.errors import ParameterError
 from dither.privacy.noise import Words
 
 RATE_BITS = 32
+
+
+class SampleTerms(Protocol):
+    """What of a plan a sample needs."""
+
+    @property
+    def rate(self) -> Fraction: ...
+
+    @property
+    def capacity(self) -> int: ...
+
+
 EMPTY = -1
 Integers = NDArray[np.int64]
 
@@ -61,6 +75,51 @@ def fill_slots(sample: Integers, limit: int, slots: int, source: Words) -> Integ
     filled = np.full(slots, EMPTY, np.int64)
     filled[draw_order(slots, source)[: len(kept)]] = kept
     return filled
+
+
+class SlotDrawer:
+    """Draws the slots of each step; the next step's on a second thread, where a device computes.
+
+    Every sample is used once. What was drawn ahead is thrown away after a fork.
+    """
+
+    def __init__(
+        self, units: int, plan: SampleTerms, slots: int, source: Words, *, ahead: bool
+    ) -> None:
+        self._units = units
+        self._plan = plan
+        self._slots = slots
+        self._source = source
+        self._process = os.getpid()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="slots") if ahead else None
+        self._next: Future[Integers] | None = None
+
+    def draw(self, *, is_last: bool) -> Integers:
+        """The unit in each slot of one step, or EMPTY."""
+        waiting = self._next
+        self._next = None
+        if self._pool is None or self._process != os.getpid():
+            return self._fill()
+        filled = self._fill() if waiting is None else waiting.result()
+        if not is_last:
+            self._next = self._pool.submit(self._fill)
+        return filled
+
+    def _fill(self) -> Integers:
+        sample = draw_sample(self._units, self._plan.rate, self._source)
+        return fill_slots(sample, self._plan.capacity, self._slots, self._source)
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+        self._next = None
+
+    def _never(self, *_: Any) -> NoReturn:
+        raise TypeError("samples drawn ahead cannot be copied or pickled: they would be used twice")
+
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = _never
 
 
 def group_rows(owners: Any, rows: int, rows_per_unit: int, source: Words) -> Integers:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from dither.errors import ParameterError
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Inputs, targets and weights of rows, those of one unit side by side."""
@@ -28,6 +32,8 @@ class StepShapes:
     augmentations: int
     augment: Callable[[Tensor], Tensor] | None
     precision: torch.dtype | None
+    is_proved: bool = True
+    is_wide: bool = False
 
     @property
     def capacity(self) -> int:
@@ -71,6 +77,9 @@ class StepShapes:
                     enabled=True, benchmark=False, deterministic=True, allow_tf32=True
                 )
                 contexts.enter_context(fixed)
+                contexts.enter_context(deterministic_kernels())
+                if self.is_proved:  # other kernels of attention add in an order of their own
+                    contexts.enter_context(sdpa_kernel(SDPBackend.MATH))
             if self.precision is not None:
                 contexts.enter_context(torch.autocast(device, dtype=self.precision))
             yield
@@ -82,6 +91,41 @@ class StepShapes:
         inputs = _invent(self.inputs, rows, generator)
         targets = _invent(self.targets, rows, generator)
         return inputs, targets, torch.ones(rows, device=self.inputs.device)
+
+
+@contextmanager
+def deterministic_kernels() -> Iterator[None]:
+    """Kernels that add in a fixed order, where torch has them; it warns where it has none, and the
+    rehearsal reads these warnings."""
+    is_enabled = torch.are_deterministic_algorithms_enabled()
+    is_warning = torch.is_deterministic_algorithms_warn_only_enabled()
+    is_filling = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*CuBLAS.*")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(is_enabled, warn_only=is_warning)
+        torch.utils.deterministic.fill_uninitialized_memory = is_filling
+
+
+@contextmanager
+def refused_orders(*, is_proved: bool) -> Iterator[None]:
+    """Refuse kernels that add in an order of their own: a slot's floats would not be the same bits
+    in every run, and the proof rests on that."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    for warning in told:
+        message = str(warning.message)
+        if is_proved and "does not have a deterministic implementation" in message:
+            raise ParameterError(
+                f"{message.split()[0]} adds in an order of its own on this device, so that a "
+                f"slot's result is not the same bits in every run: use another layer, train on "
+                f"the CPU, or sums='float', which the certificate says"
+            )
 
 
 def _invent(row: Tensor, rows: int, generator: torch.Generator) -> Tensor:

@@ -20,15 +20,18 @@ from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import whole_number
 from dither.learn.deep.checkpoints import (
+    Family,
     Resumed,
     read_checkpoint,
     write_checkpoint,
     write_terms,
 )
+from dither.learn.deep.correlated import plan_correlated
 from dither.learn.deep.gradients import list_trained
 from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, write_deep_card
 from dither.learn.deep.losses import read_loss
 from dither.learn.deep.plan import SamplePlan, plan_sampling, read_clip
+from dither.learn.deep.ranks import Ranks
 from dither.learn.deep.refusals import check_model, check_optimizer, check_scheduler
 from dither.learn.deep.release import Clipping, NoiseKind
 from dither.learn.deep.rows import RowStore
@@ -36,6 +39,7 @@ from dither.learn.deep.run import TrainerSettings, TrainingRun
 from dither.learn.guarantees import ModelGuarantee
 from dither.privacy.noise import SystemSource
 
+CORRELATED = ("tree", "banded")
 _PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -69,6 +73,7 @@ class PrivateTrainer:
         scheduler: Any = None,
         clipping: Clipping = "flat",
         noise: NoiseKind = "integer",
+        bands: int | None = None,
         sums: str = "proved",
         unit: str = "example",
         rows_per_unit: int = 1,
@@ -76,6 +81,8 @@ class PrivateTrainer:
         augmentations: int = 1,
         physical_batch: int | None = None,
         precision: str = "float32",
+        graphs: bool = True,
+        process_group: Any = None,
     ) -> None:
         check_model(model)
         _check_choice(clipping, get_args(Clipping), "clipping")
@@ -98,12 +105,24 @@ class PrivateTrainer:
             augment=augment,
             physical_batch=physical_batch and whole_number(physical_batch, "physical_batch"),
             precision=_PRECISIONS[precision],
+            has_graphs=graphs,
         )
-        self.plan: SamplePlan = plan_sampling(
-            n=n, batch=batch, epochs=epochs, epsilon=epsilon, delta=delta, unit=unit
-        )
+        terms: dict[str, Any] = {"n": n, "batch": batch, "epochs": epochs, "epsilon": epsilon}
+        terms |= {"delta": delta, "unit": unit}
+        self.plan: SamplePlan
+        if noise in CORRELATED:
+            check_correlated(clipping)
+            self.plan = plan_correlated(noise=noise, bands=bands, **terms)
+        elif bands is not None:
+            raise ParameterError("bands are for noise='banded'")
+        else:
+            self.plan = plan_sampling(**terms)
+        self._ranks = None if process_group is None else Ranks(process_group)
+        if self._ranks is not None and noise == "float":
+            raise ParameterError("several ranks add up integers: use noise='integer'")
         self.steps_done = 0
         self._extra_steps = 0
+        self._family: Family | None = None
         self._has_ended = False
         self._source = SystemSource()
         self._process = os.getpid()
@@ -131,7 +150,7 @@ class PrivateTrainer:
                 if self._waiting is not None:
                     raise ParameterError("a token was not used: call step(token) before the next")
         finally:
-            run.release.close()
+            run.close()
             self._run = None
             self._waiting = None
 
@@ -175,13 +194,23 @@ class PrivateTrainer:
         """Write weights, optimiser and the spent plan. With `ends_run` this trainer makes no
         further step, and a run that resumes is charged for what is left only once."""
         self._check_process()
+        if self._settings.noise in CORRELATED:
+            raise ParameterError(
+                "a run with correlated noise cannot be resumed, since its exact sums are kept in "
+                "no file: save model.state_dict(), and a further run is a new trainer"
+            )
         if self._has_ended:
             raise ParameterError("this run ended with its checkpoint: there is no second one")
-        progress = Resumed(self.steps_done, self._extra_steps)
         if ends_run:
             self._has_ended = True
-        terms = write_terms(self.plan, self._settings)
-        write_checkpoint(Path(path), self.model, self.optimizer, terms, progress, ends_run=ends_run)
+        self._family = write_checkpoint(
+            Path(path),
+            self.model,
+            self.optimizer,
+            write_terms(self.plan, self._settings),
+            Resumed(self.steps_done, self._extra_steps, self._family),
+            unmade_steps=self.plan.steps - self.steps_done if ends_run else None,
+        )
 
     def resume(self, path: str | Path) -> PrivateTrainer:
         """Go on from a checkpoint, with fresh keys: remaining steps are paid as new ones."""
@@ -191,6 +220,7 @@ class PrivateTrainer:
         resumed = read_checkpoint(Path(path), self.model, self.optimizer, terms, self.plan.steps)
         self.steps_done = resumed.steps_done
         self._extra_steps = resumed.extra_steps
+        self._family = resumed.family
         return self
 
     def _begin(self, data: Any, owners: Any) -> TrainingRun:
@@ -206,6 +236,11 @@ class PrivateTrainer:
                 f"and both are paid for"
             )
         settings = self._settings
+        if self.steps_done and settings.noise in CORRELATED:
+            raise ParameterError(
+                "correlated noise is for one loop, since its exact sums ended with the first: make "
+                "a new trainer, and both are paid for"
+            )
         if owners is None and settings.rows_per_unit != 1:
             raise ParameterError("rows_per_unit is for owners: give owners=, a label for each row")
         device = next(self.model.parameters()).device
@@ -215,10 +250,23 @@ class PrivateTrainer:
                 f"there are more units than the declared n = {self.plan.n:,}: declare an upper "
                 f"bound, since the capacity of batches and the price follow from it"
             )
+        if self._ranks is not None:
+            terms = write_terms(self.plan, settings)
+            self._ranks.check_same((terms, self.steps_done, store.describe_units()))
+            self._ranks.share_model(self.model)
         self._run = TrainingRun(
-            self.model, self._loss, self.optimizer, settings, self.plan, store, self._source
+            self.model,
+            self._loss,
+            self.optimizer,
+            settings,
+            self.plan,
+            store,
+            self._source,
+            self._ranks,
         )
         self._facts = self._run.describe(self.plan.steps + self._extra_steps)
+        if self._ranks is not None:  # the first rank's noise must cover what any of them moves
+            self._ranks.check_same((repr(self._facts.grid), str(self._facts.moved)))
         return self._run
 
     def _check_process(self) -> None:
@@ -240,6 +288,12 @@ def compose_trials(trainers: list[PrivateTrainer], delta: Number) -> ModelGuaran
     if len({run.plan.unit for run in facts}) > 1:
         raise ParameterError("trials protect different units: their losses do not add up")
     return compose_runs(facts, positive(delta, "delta"))
+
+
+def check_correlated(clipping: str) -> None:
+    """Refuse clip norms that change: rows add up steps of one sensitivity."""
+    if clipping == "adaptive":
+        raise ParameterError("correlated noise needs one clip norm: use clipping='flat'")
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:

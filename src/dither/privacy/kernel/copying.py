@@ -27,6 +27,7 @@ from dither.plan.algebra import (
 from dither.plan.analyse import check_size
 from dither.plan.blocks import check_block_request
 from dither.plan.encodings import Feature
+from dither.plan.network_functions import NetworkLayer
 from dither.plan.operators import LinearOperator, check_operator
 from dither.plan.scores import check_members
 from dither.plan.tree_functions import ScoredTree
@@ -47,7 +48,9 @@ _UNIONS = (
     Utility,
     VectorFunction,
 )
-_NODES = {DistanceCandidate, Named, Price, Request, ScoredTree, Step}.union(*map(get_args, _UNIONS))
+_NODES = {DistanceCandidate, Named, NetworkLayer, Price, Request, ScoredTree, Step}.union(
+    *map(get_args, _UNIONS)
+)
 _FIELDS = {node: tuple(field.name for field in fields(node)) for node in _NODES}
 _PLAIN = frozenset({str, int, bool, type(None)})
 

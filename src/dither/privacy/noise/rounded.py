@@ -103,25 +103,25 @@ class RoundedPlan:
 
 
 @lru_cache(maxsize=128)
-def plan_rounded(sigma: Fraction) -> RoundedPlan:
-    """The plan of one sigma."""
+def plan_rounded(sigma: Fraction, cells: int = _NEAR) -> RoundedPlan:
+    """The plan of one sigma, which is between `cells` and twice as many cells wide."""
     fine = 0
-    while sigma * Fraction(2) ** fine < _NEAR:
+    while sigma * Fraction(2) ** fine < cells:
         fine += 1
-    while sigma * Fraction(2) ** fine >= 2 * _NEAR:
+    while sigma * Fraction(2) ** fine >= 2 * cells:
         fine -= 1
     near = sigma * Fraction(2) ** fine
     table = build(Law("gaussian", 1 / (2 * near * near), two_sided=False))
-    cells, sure = _guide(table)
+    guided, sure = _guide(table)
     slices = [count >> _SLICE_BITS for count in table.counts]
     left = [count % (1 << _SLICE_BITS) for count in table.counts]
     largest = (2 * table.largest + 1) * table.law.rate
     return RoundedPlan(
         table,
         fine,
-        cells,
+        guided,
         sure,
-        _pack_guide(_list_starts(cells, fine), sure),
+        _pack_guide(_list_starts(guided, fine), sure),
         sum(slices),
         np.cumsum(np.array(left, np.uint64)),
         _taylor(largest),
