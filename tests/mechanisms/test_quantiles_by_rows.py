@@ -14,11 +14,11 @@ from dither.privacy.mechanisms import quantile
 from dither.privacy.mechanisms.quantile import (
     FlippedQuantile,
     Quantile,
-    rank_scores,
     rank_sensitivity,
     row_range,
 )
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
+from dither.privacy.mechanisms.quantile_runs import rank_scores
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 
 SHARES = [F(0), F(1, 4), F(1, 2), F(2, 3), F(1)]

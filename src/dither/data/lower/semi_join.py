@@ -7,21 +7,14 @@ than the join.
 
 from __future__ import annotations
 
-from dither.data.lower.columns import (
-    UNIT,
-    companion,
-    engine_null,
-    holds_null,
-    list_carried,
-    list_names,
-)
+from dataclasses import replace
+
+from dither.data.lower.columns import UNIT, companion, holds_null, list_carried, list_names
 from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
-from dither.plan.algebra import Distinct, Join, Project
+from dither.plan.algebra import Distinct, Join, Named, Project
 from dither.plan.analyse import Analysed
-from dither.plan.domain import Domain
 from dither.plan.expressions import Value
-from dither.plan.stability import Owned
 
 
 def find_repeated_matches(plan: Join, operands: tuple[Analysed, ...]) -> Analysed | None:
@@ -31,31 +24,32 @@ def find_repeated_matches(plan: Join, operands: tuple[Analysed, ...]) -> Analyse
     a value of the left row may stand for that of its match, whatever the engine computes from it
     before it looks for the match.
     """
-    left, right = operands
+    right = operands[1]
     distinct = right.plan
-    if plan.kind != "inner" or not isinstance(distinct, Distinct) or not distinct.per_unit:
-        return None
-    source = distinct.source
-    if not isinstance(right.node, Owned) or not isinstance(source, Project):
-        return None
+    is_match = (
+        plan.kind == "inner"
+        and isinstance(distinct, Distinct)
+        and distinct.per_unit
+        and isinstance(distinct.source, Project)
+        and all(_adds_nothing(column, plan, operands) for column in distinct.source.columns)
+    )
+    return right.sources[0] if is_match else None
+
+
+def _adds_nothing(column: Named, plan: Join, operands: tuple[Analysed, ...]) -> bool:
+    """Whether a column of a match is a constant, or a column of the left row in the same domain."""
+    left, right = (operand.columns for operand in operands)
     joined = {right_column: left_column for left_column, right_column in plan.on}
-    for column in source.columns:
-        domain = right.columns[column.name]
-        if companion(column.name, domain) is not None:
-            return None
-        if column.name not in joined:
-            if not isinstance(column.of, Value):
-                return None
-        elif not _is_same_domain(left.columns[joined[column.name]], domain):
-            return None
-    return right.sources[0]
-
-
-def _is_same_domain(left: Domain, right: Domain) -> bool:
-    """Whether two columns hold the same values in the same way, and no null that is an integer."""
-    kinds = (left.kind, left.low, left.high, left.step, left.labels, left.offset)
-    others = (right.kind, right.low, right.high, right.step, right.labels, right.offset)
-    return kinds == others and not holds_null(left)
+    domain = right[column.name]
+    if companion(column.name, domain) is not None:
+        return False
+    if column.name not in joined:
+        return isinstance(column.of, Value)
+    same = left[joined[column.name]]
+    is_same = replace(same, nullable=False, keys=None, width=0) == replace(
+        domain, nullable=False, keys=None, width=0
+    )
+    return is_same and not holds_null(same) and not holds_null(domain)
 
 
 def semi_join_sql(
@@ -63,31 +57,23 @@ def semi_join_sql(
 ) -> str:
     """Write the SELECT of left rows that have a match of their owner, with the match's columns."""
     left_rows, right_rows = operands
-    conditions = [f"l.{UNIT} = r.{UNIT}"]
-    for left_column, right_column in plan.on:
-        right_key = engine_null(f"r.{name(right_column)}", right_rows.columns[right_column])
-        conditions.append(f"l.{name(left_column)} = {right_key}")
     from_left = list_carried(left_rows.node, left_rows.columns)
-    joined = {right_column: left_column for left_column, right_column in plan.on}
-    constants = {
-        column.name: column.of
-        for column in right_rows.plan.source.columns  # type: ignore[union-attr]
-        if column.name not in joined
-    }
-    outputs = [list_names(from_left, "l.")]
-    for column in list_carried(here.node, here.columns):
-        if column in from_left:
-            continue
-        if column in joined:
-            value = f"l.{name(joined[column])}"
-        else:
-            value = _write_constant(constants[column])
-        outputs.append(f"{value} AS {name(column)}")
-    is_matched = f"EXISTS (SELECT 1 FROM ({matches}) AS r WHERE {' AND '.join(conditions)})"
-    return f"SELECT {', '.join(outputs)} FROM ({left}) AS l WHERE {is_matched}"
+    values = {right: f"l.{name(left)}" for left, right in plan.on}
+    for column in right_rows.plan.source.columns:  # type: ignore[union-attr]
+        values.setdefault(column.name, _write_constant(column.of))
+    outputs = [
+        f"{values[column]} AS {name(column)}"
+        for column in list_carried(here.node, here.columns)
+        if column not in from_left
+    ]
+    pairs = [f"l.{name(left)} = r.{name(right)}" for left, right in plan.on]
+    condition = " AND ".join([f"l.{UNIT} = r.{UNIT}", *pairs])
+    selected = ", ".join([list_names(from_left, "l."), *outputs])
+    is_matched = f"EXISTS (SELECT 1 FROM ({matches}) AS r WHERE {condition})"
+    return f"SELECT {selected} FROM ({left}) AS l WHERE {is_matched}"
 
 
-def _write_constant(value: object) -> str:
-    assert isinstance(value, Value)
-    constant = value.value
+def _write_constant(of: object) -> str:
+    """SQL of a constant; of a column nothing is written, since the left row has it."""
+    constant = of.value if isinstance(of, Value) else ""
     return dialect().text(constant) if isinstance(constant, str) else str(constant.numerator)
