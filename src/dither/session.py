@@ -233,7 +233,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
                 refusal,
                 self.catalog,
                 lambda subquestion: self._preview(subquestion)[1],
-                None if was_rehearsed else lambda part: self._ask(part, False, True),
+                None if was_rehearsed else lambda subquestion: self._ask(subquestion, False, True),
                 lambda subquestion: self._ask(subquestion, fresh, dry_run),
                 self._curator.read_public,
                 fresh=fresh,

@@ -82,8 +82,8 @@ class SuggestionDoor:
 
             priced = replace(question, epsilon=price.epsilon, rho=price.rho)
             read_public = self._curator.read_public
-            part = find_only_part(priced, refusal, self._kernel.catalog, read_public)
-            bound = self._offers.bind(read_question(part))
+            subquestion = find_only_part(priced, refusal, self._kernel.catalog, read_public)
+            bound = self._offers.bind(read_question(subquestion))
         wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
         offered = self._offers.offer_wish(wish.recipe, price, view)
         release = self._release(offered.priced, fresh, None)

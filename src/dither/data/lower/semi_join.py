@@ -73,7 +73,7 @@ def semi_join_sql(
     return f"SELECT {selected} FROM ({left}) AS l WHERE {is_matched}"
 
 
-def _write_constant(of: object) -> str:
+def _write_constant(value: object) -> str:
     """SQL of a constant; of a column nothing is written, since the left row has it."""
-    constant = of.value if isinstance(of, Value) else ""
+    constant = value.value if isinstance(value, Value) else ""
     return dialect().text(constant) if isinstance(constant, str) else str(constant.numerator)
