@@ -114,6 +114,12 @@ EXAMPLES: dict[str, list[Call]] = {
         c("like", NOTE, t("a.c")),
     ],
     "label": [c("label", COUNTY), c("concat", c("label", COUNTY), NOTE)],
+    "index_in": [
+        c("index_in", NOTE, t("a"), t("a b"), t("")),
+        c("index_in", NOTE, t("it's"), t("A"), t("abc")),
+        c("index_in", c("label", COUNTY), t("oak"), t("ash")),
+        c("coalesce", c("index_in", NOTE, t("a b")), n(7)),
+    ],
     "parse_integer": [c("parse_integer", NOTE, n(-5), n(20)), c("parse_integer", DIAG, n(0), n(9))],
     "year": [c("year", DAY), c("year", day("0001-01-01"))],
     "quarter": [c("quarter", DAY)],

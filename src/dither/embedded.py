@@ -39,6 +39,8 @@ from dither.rules import PrivacyRule
 from dither.state import State
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
     from dither.steward.rehearsal import Rehearsals
 
@@ -76,6 +78,8 @@ class EmbeddedCurator:
             self.kernel = open_kernel(self._state)
         self.reports = Reports.from_ledger(self.kernel.ledger)
         self._rehearsals: Rehearsals | None = None
+        self._public_rows: dict[str, pa.Table] = {}
+        self._public_rows_of: int | None = None
         self._catalog_hash = catalog_hash(written)
         self._check_catalog()
 
@@ -128,6 +132,21 @@ class EmbeddedCurator:
     def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
         """Releases over the rows of a plan, from which a question may be answered for free."""
         return list_earlier_releases(self.kernel, self.reports, view, plan)
+
+    def read_public(self, table: str) -> pa.Table:
+        """The pinned rows of a public table; read once for each version."""
+        from dither.answer.public_rows import decode_public_rows
+        from dither.privacy.kernel.public_rows import read_public_rows
+
+        version = self.kernel.version
+        if self._public_rows_of != version.number:
+            self._public_rows = {}
+            self._public_rows_of = version.number
+        if table not in self._public_rows:
+            declared = version.catalog.table(table)
+            rows = read_public_rows(self.kernel, declared.name)
+            self._public_rows[table] = decode_public_rows(rows, declared, version.facts)
+        return self._public_rows[table]
 
     def rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from dither.answer.result import Result
     from dither.answer.suggest_limits import LimitSuggestion
 
+MOST_REHEARSED = 256
+"""How many questions over answers are remembered as rehearsed."""
 hide_frames()
 
 
@@ -68,6 +70,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         self._kernel: Pricer = curator.kernel
         self._pot = pot
         self._offers = Offers(curator.kernel, pot)
+        self._rehearsed: set[tuple[int, str]] = set()
 
     def preview(
         self,
@@ -115,7 +118,11 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
             from dither.postprocess.ask_subquestions import preview_subquestions
 
             return preview_subquestions(
-                question, refusal, self.catalog, lambda subquestion: self._preview(subquestion)[1]
+                question,
+                refusal,
+                self.catalog,
+                lambda subquestion: self._preview(subquestion)[1],
+                self._curator.read_public,
             )
 
     def explain(
@@ -219,15 +226,22 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
                 return keys
             from dither.postprocess.ask_subquestions import ask_subquestions
 
-            return ask_subquestions(
+            rehearsed = (self._kernel.version.number, repr(question))
+            was_rehearsed = rehearsed in self._rehearsed
+            result = ask_subquestions(
                 question,
                 refusal,
                 self.catalog,
                 lambda subquestion: self._preview(subquestion)[1],
-                lambda subquestion: self._ask(subquestion, False, True),
+                None if was_rehearsed else lambda subquestion: self._ask(subquestion, False, True),
                 lambda subquestion: self._ask(subquestion, fresh, dry_run),
+                self._curator.read_public,
                 fresh=fresh,
             )
+            if len(self._rehearsed) >= MOST_REHEARSED:
+                self._rehearsed.clear()
+            self._rehearsed.add(rehearsed)
+            return result
 
     def _ask(self, question: Asked, fresh: bool, dry_run: bool) -> Result:
         """Answer one question that needs data: bind it, choose mechanisms, release, make the

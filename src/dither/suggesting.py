@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import read_epsilon, read_question, read_rho
 from dither.answer.choose_mechanism import Offered, read_facts
-from dither.answer.curator_access import Pricer
+from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.answer.offers import Offers
 from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.canonical import Number
+from dither.errors import QueryError
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
@@ -29,6 +31,7 @@ class SuggestionDoor:
     _offers: Offers
 
     if TYPE_CHECKING:
+        _curator: CuratorAccess
         _view: Callable[[], LedgerView]
         _choose_stored: Callable[[Iterator[Offered], Offered], Offered]
         _release: Callable[[Priced, bool, str | None], Release]
@@ -71,7 +74,16 @@ class SuggestionDoor:
         from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
 
         view = self._view()
-        bound = self._offers.bind(read_question(sql))
+        question = read_question(sql)
+        try:
+            bound = self._offers.bind(question)
+        except QueryError as refusal:
+            from dither.postprocess.ask_subquestions import find_only_part
+
+            priced = replace(question, epsilon=price.epsilon, rho=price.rho)
+            read_public = self._curator.read_public
+            subquestion = find_only_part(priced, refusal, self._kernel.catalog, read_public)
+            bound = self._offers.bind(read_question(subquestion))
         wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
         offered = self._offers.offer_wish(wish.recipe, price, view)
         release = self._release(offered.priced, fresh, None)

@@ -14,8 +14,9 @@ from dither.laws import find_error_law
 from dither.mechanisms.grid import QuantileGrid
 from dither.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 from dither.privacy.losses import BoundedRange, Repeated
-from dither.privacy.mechanisms import quantile, quantiles
-from dither.privacy.mechanisms.quantile import Quantile, rank_scores, rank_sensitivity
+from dither.privacy.mechanisms import quantile, quantile_runs, quantiles
+from dither.privacy.mechanisms.quantile import Quantile, rank_sensitivity
+from dither.privacy.mechanisms.quantile_runs import rank_scores
 from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
 from tests.case_lists import mark_between, mark_rest
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
@@ -56,6 +57,21 @@ def neighbouring(added, replaced):
                 more = [c + (i == new) for i, c in enumerate(counts)]
                 other = [c + (i == old) for i, c in enumerate(counts)]
                 yield from ((counts, more, added), (more, other, replaced))
+
+
+@pytest.mark.parametrize("q", SHARES)
+def test_runs_have_the_scores_of_their_cells(q):
+    """Cell by cell, for every histogram of five rows on a grid of four, and for ranks beside q."""
+    for counts in histograms(4, 5):
+        filled = np.flatnonzero(counts)
+        upto = np.cumsum(np.array(counts)[filled])
+        for goal in (q.numerator * 5, q.numerator * 5 - 3, 7):
+            grid = quantile_runs.GridRows(filled, upto, 0, 3, q, goal)
+            starts, lengths, scores = quantile_runs.list_runs(grid, 0, len(filled))
+            cells = np.repeat(scores, lengths).tolist()
+            below = np.cumsum(counts) - counts
+            assert cells == rank_scores(below, np.array(counts), 5, q, goal).tolist()
+            assert np.repeat(starts, lengths).tolist() == sorted(np.repeat(starts, lengths))
 
 
 @pytest.mark.parametrize("q", SHARES)

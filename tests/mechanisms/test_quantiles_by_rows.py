@@ -14,11 +14,12 @@ from dither.privacy.mechanisms import quantile
 from dither.privacy.mechanisms.quantile import (
     FlippedQuantile,
     Quantile,
-    rank_scores,
     rank_sensitivity,
     row_range,
 )
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
+from dither.privacy.mechanisms.quantile_families import count_ranges
+from dither.privacy.mechanisms.quantile_runs import rank_scores
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 
 SHARES = [F(0), F(1, 4), F(1, 2), F(2, 3), F(1)]
@@ -141,3 +142,63 @@ def test_under_add_remove_only_the_least_and_the_largest_change():
     for q in SHARES:
         old, new = Quantile(q, F(1), 3), Quantile(q, F(1), 3, by_rows=True)
         assert new.scale == (old.scale / 2 if q in (0, 1) else old.scale)
+
+
+def list_parts(rows: int, largest: int):
+    """All ways to put at most `rows` rows into cells, at most `largest` in each."""
+    yield ()
+    for first in range(1, min(rows, largest) + 1):
+        yield from ((first, *rest) for rest in list_parts(rows - first, first))
+
+
+def count_boxes(parts: tuple[int, ...], room: int) -> int:
+    """The least number of boxes of so much room that hold all parts, by trying all ways."""
+
+    def place(position: int, boxes: tuple[int, ...]) -> int:
+        if position == len(parts):
+            return len(boxes)
+        part = parts[position]
+        ways = [
+            place(position + 1, (*boxes[:i], box + part, *boxes[i + 1 :]))
+            for i, box in enumerate(boxes)
+            if box + part <= room
+        ]
+        return min([*ways, place(position + 1, (*boxes, part))])
+
+    return place(0, ())
+
+
+def find_most_boxes(rows: int, room: int) -> int:
+    return max(count_boxes(parts, room) for parts in list_parts(rows, room))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 6, pytest.param(9, marks=pytest.mark.all)])
+def test_boxes_of_cells_are_as_many_as_ranges_are_charged(rows):
+    """However the rows of a unit lie in cells, so many boxes hold them: a box is one range."""
+    for room in range(1, rows + 1):
+        assert find_most_boxes(rows, room) <= count_ranges(rows, room) <= rows
+
+
+def test_fewer_ranges_than_boxes_would_be_seen():
+    """Planted: k/r copies. Six rows, two in each of three cells, need three boxes of three."""
+    assert find_most_boxes(6, 3) == count_ranges(6, 3) == 3 > 6 // 3
+    assert find_most_boxes(8, 4) > 8 // 4
+
+
+def test_ranges_in_rho_follow_from_the_boxes():
+    """The Renyi divergence of three choices, two rows in each, is below that of three ranges."""
+    epsilon = F(3, 2)
+    choice = Quantile(F(1, 2), epsilon, 3, by_rows=True)
+    law = weights_of(choice, (4, 1, 0, 5))
+    other = weights_of(choice, (6, 1, 0, 5))
+    for order in (1.5, 2.0, 8.0, 64.0):
+        each = math.log(sum(p**order * q ** (1 - order) for p, q in zip(law, other, strict=True)))
+        assert 3 * each / (order - 1) <= count_ranges(6, 3) * float(epsilon) ** 2 / 8 * order
+
+
+def weights_of(choice: Quantile, counts: tuple[int, ...]) -> list[float]:
+    """The law of a choice over the cells of a histogram."""
+    below = np.cumsum(counts) - counts
+    scores = rank_scores(below, np.array(counts), sum(counts), choice.q)
+    weights = np.exp(scores.astype(float) / float(choice.scale))
+    return (weights / weights.sum()).tolist()

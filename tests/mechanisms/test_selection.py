@@ -256,17 +256,27 @@ def test_weighted_race_over_all_bit_strings(weights):
 RACES = (argmax.argmax_gumbel, argmax.argmax_exponential)
 
 
+def race_whole(scores, scale, noise, source, width=64, weights=None, words=None):
+    """A race in which every candidate has its word, whatever its weight."""
+    return argmax._race(argmax._gaps(scores), scale, noise, source, width, weights, words)
+
+
 def test_sieve_drops_only_losers():
     """The winner of a race is the same with and without the sieve, word for word."""
     rng = np.random.default_rng(5)
     for seed, spread in ((1, 3), (2, 30), (3, 10**9), (4, 1), (5, 10**18)):
         scores = rng.integers(-spread, spread, 20_000)
         many = rng.integers(1, 10**9, 20_000)
-        for weights, race in product((None, many), RACES):
+        few = many * (rng.random(20_000) < 0.3)
+        lone = np.zeros(20_000, np.int64)
+        lone[1] = 1  # none of those that are looked at first
+        for weights, race in product((None, many, few, lone), RACES):
             winner = race(scores, 2, weights=weights, source=Seeded(seed))
             whole = pytest.MonkeyPatch()
             whole.setattr(argmax, "_SIEVED_FROM", 1 << 60)
+            whole.setattr(argmax, "_argmax", race_whole)
             assert winner == race(scores, 2, weights=weights, source=Seeded(seed))
+            assert weights is None or weights[winner]
             whole.undo()
 
 

@@ -23,6 +23,8 @@ from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 
 
@@ -76,6 +78,9 @@ class CuratorAccess(Protocol):
 
     def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
         """Releases over the rows of a plan that every pot on the path of a view paid for."""
+
+    def read_public(self, table: str) -> pa.Table:
+        """The rows of a public table as they were registered; refused where they are not sent."""
 
     def rehearse(self, request: Request) -> Release:
         """Answer a request on invented rows."""

@@ -174,6 +174,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "split_part": _split,
     "like": _like,
     "label": lambda x: "".join(x),
+    "index_in": lambda x, *listed: Fraction(listed.index(x)) if x in listed else None,
     "parse_integer": _parse,
     "year": lambda d: Fraction(d.year),
     "quarter": lambda d: Fraction((d.month + 2) // 3),

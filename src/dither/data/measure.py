@@ -15,6 +15,7 @@ from dither.data.engines.choose import open_copy
 from dither.data.engines.interface import Compiled, CopyEngine, MeasureError
 from dither.data.lower.cells import Spots, query_sql, spots, spots_sql
 from dither.data.lower.dialect import writing_in
+from dither.data.quoting import name
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.select import read_batches, vectors_sql
 from dither.errors import RefusedError
@@ -109,6 +110,23 @@ class Measurer:
                 if statement.run is not None:
                     self.engine.forget(statement.run)
             self._compiled.clear()
+
+    def read_public(self, table: str, most_rows: int) -> Any:
+        """The rows of a public table as they are pinned, at most so many: integers on the grid of
+        their columns, codes of labels, and texts. Raises RefusedError for any other table.
+
+        They are the same in every database.
+        """
+        declared = self._analyses.catalog.table(table)
+        if declared.kind != "public":
+            raise RefusedError(
+                f"{declared.name} is not public: its rows leave as noisy numbers alone",
+                rule=PrivacyRule.REGISTERED_TABLES,
+            )
+        columns = ", ".join(map(name, declared.column_names))
+        return self.engine.fetch_table(
+            f"SELECT {columns} FROM {name(declared.name)} LIMIT {int(most_rows)}"
+        )
 
     def measure(self, query: MeasuredQuery, sample_key: bytes | None = None) -> Any:
         """Run a query and return exact integers.

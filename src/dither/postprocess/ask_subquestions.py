@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from dither.answer.asked import Asked, read_price
 from dither.answer.preview import Amounts, Preview
 from dither.answer.result import Result
@@ -17,7 +19,9 @@ from dither.postprocess.combined_result import (
     CombinedResult,
     compute_number,
     describe_charges,
+    list_public_values,
     make_combined_result,
+    name_public_rows,
 )
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
 from dither.sql.dialect_question import DialectQuestion
@@ -27,6 +31,7 @@ from dither.sql.refusals.table import REFUSALS
 
 Ask: TypeAlias = Callable[[Asked], Result]
 ShowPreview: TypeAlias = Callable[[Asked], Preview]
+ReadPublic: TypeAlias = Callable[[str], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class _SplitTerms:
     split: SplitQuestion
     terms: Asked
     refusal: QueryError
+    read_public: ReadPublic
 
 
 def ask_subquestions(
@@ -43,8 +49,9 @@ def ask_subquestions(
     refusal: QueryError,
     catalog: Catalog,
     preview: ShowPreview,
-    rehearse: Ask,
+    rehearse: Ask | None,
     ask: Ask,
+    read_public: ReadPublic,
     *,
     fresh: bool = False,
 ) -> CombinedResult:
@@ -53,11 +60,12 @@ def ask_subquestions(
     Raises the refusal of the whole question where it is no such question. What can be refused is
     refused before anything is spent: the whole is rehearsed on invented tables, and the first part
     that is charged must fit the budget together with all after it. `fresh` says that answers which
-    are stored are bought anew.
+    are stored are bought anew. `rehearse` is None where the same question was rehearsed before.
     """
-    split_terms = _split(question, refusal, catalog)
+    split_terms = _split(question, refusal, catalog, read_public)
     previews = _preview_known(split_terms, preview)
-    _combine(question, split_terms, rehearse).to_arrow()
+    if rehearse is not None:
+        _combine(question, split_terms, rehearse).to_arrow()
 
     def check(position: int, terms: Asked) -> None:
         own_preview = preview(terms)
@@ -78,11 +86,26 @@ def ask_subquestions(
     return _combine(question, split_terms, ask, check)
 
 
+def find_only_part(
+    question: Asked, refusal: QueryError, catalog: Catalog, read_public: ReadPublic
+) -> str:
+    """The text of the one part that a question over an answer needs. Raises `refusal` where it is
+    no such question, or has more parts."""
+    split = _split(question, refusal, catalog, read_public).split
+    if len(split.subquestions) > 1:
+        raise refusal
+    return split.subquestions[0].sql
+
+
 def preview_subquestions(
-    question: Asked, refusal: QueryError, catalog: Catalog, preview: ShowPreview
+    question: Asked,
+    refusal: QueryError,
+    catalog: Catalog,
+    preview: ShowPreview,
+    read_public: ReadPublic,
 ) -> Preview:
     """Price and error of all parts together; reads no data, spends nothing."""
-    split_terms = _split(question, refusal, catalog)
+    split_terms = _split(question, refusal, catalog, read_public)
     if question.within is not None:
         raise ParameterError(
             "within= finds the price of one answer, and this question is computed from several, or "
@@ -101,7 +124,9 @@ def preview_subquestions(
     )
 
 
-def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerms:
+def _split(
+    question: Asked, refusal: QueryError, catalog: Catalog, read_public: ReadPublic
+) -> _SplitTerms:
     """Split a question into parts; the terms of each are an equal share of the price.
 
     Raises `refusal` where it cannot be split.
@@ -117,7 +142,9 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
         for table in catalog.tables
     }
     public_tables = {table.name.lower() for table in catalog.tables if table.kind == "public"}
-    split = split_question(dialect.sql, tables, public_tables)
+    split = split_question(
+        dialect.sql, tables, public_tables, lambda *asked: list_public_values(read_public, *asked)
+    )
     if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:
@@ -125,15 +152,15 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
         )
-    if question.limits is not None:
+    if question.limits is not None and len(split.subquestions) > 1:
         raise ParameterError(
-            "limits= are for one answer, and this question is computed from answers: ask its parts "
+            "limits= are for one answer, and this question is computed from several: ask its parts "
             "one by one"
         )
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     question = replace(question, max_groups=min(limits, default=None))
     if question.within is not None:
-        return _SplitTerms(split, question, refusal)
+        return _SplitTerms(split, question, refusal, read_public)
     price = read_price(question, dialect)
     share = price.value / len(split.subquestions)
     terms = replace(
@@ -141,7 +168,7 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
         epsilon=share if price.name == "epsilon" else None,
         rho=share if price.name == "rho" else None,
     )
-    return _SplitTerms(split, terms, refusal)
+    return _SplitTerms(split, terms, refusal, read_public)
 
 
 def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
@@ -158,9 +185,11 @@ def _combine(
 ) -> CombinedResult:
     """Check and ask part after part, and compute the table."""
     answers: dict[str, Result] = {}
+    public_rows = name_public_rows(split_terms.split.public_tables, split_terms.read_public)
     for position, subquestion in enumerate(split_terms.split.subquestions):
         numbers = {
-            scalar.name: compute_number(scalar.statement, answers) for scalar in subquestion.scalars
+            scalar.name: compute_number(scalar, answers, public_rows)
+            for scalar in subquestion.scalars
         }
         text = write_scalars(subquestion, numbers) if numbers else subquestion.sql
         terms = replace(split_terms.terms, sql=text)
@@ -169,7 +198,7 @@ def _combine(
         answers[subquestion.name] = ask(terms)
     results = list(answers.values())
     info = describe_charges(question.sql, results)
-    return make_combined_result(split_terms.split, results, question.level, info)
+    return make_combined_result(split_terms.split, results, question.level, info, public_rows)
 
 
 def _preview_known(split_terms: _SplitTerms, preview: ShowPreview) -> dict[str, Preview]:

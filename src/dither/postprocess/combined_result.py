@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 import pyarrow as pa
 import sqlglot
@@ -21,10 +21,13 @@ from dither.answer.result import Result
 from dither.canonical import Number, fraction_text
 from dither.errors import ParameterError, QueryError
 from dither.postprocess.locked_engine import run_statement
-from dither.postprocess.split_question import SplitQuestion
+from dither.postprocess.query_tree import PUBLIC_PREFIX
+from dither.postprocess.split_question import AskedNumber, SplitQuestion
 from dither.privacy.kernel.kernel import Release
 from dither.question.recipe import Recipe
 
+PublicRows: TypeAlias = Mapping[str, pa.Table]
+NO_ROWS: PublicRows = {}
 UNDEFINED = "NULLIF(0, 0)"
 """NULL as a number: NULL itself is refused in conditions."""
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
@@ -41,11 +44,12 @@ class CombinedResult(Result):
 
     answers: tuple[Result, ...] = ()
     _split: SplitQuestion | None = field(default=None, repr=False)
+    _public_rows: PublicRows = field(default_factory=dict, repr=False)
 
     @cached_property
     def table(self) -> pa.Table:
         """The rows that were computed from the answers, with the intervals that are known."""
-        return self._add_metadata(_compute_table(self._question, self.answers))
+        return self._add_metadata(_compute_table(self._question, self.answers, self._public_rows))
 
     @property
     def _question(self) -> SplitQuestion:
@@ -88,7 +92,9 @@ class CombinedResult(Result):
     def interval(self, level: Number) -> Result:
         """The same answers with intervals at another level; free, since nothing new leaves."""
         answers = tuple(answer.interval(level) for answer in self.answers)
-        return make_combined_result(self._question, answers, read_level(level), self.info)
+        return make_combined_result(
+            self._question, answers, read_level(level), self.info, self._public_rows
+        )
 
     @cached_property
     def raw(self) -> pa.Table:
@@ -120,7 +126,11 @@ class CombinedResult(Result):
 
 
 def make_combined_result(
-    split: SplitQuestion, answers: Sequence[Result], level: Fraction, info: dict[str, Any]
+    split: SplitQuestion,
+    answers: Sequence[Result],
+    level: Fraction,
+    info: dict[str, Any],
+    public_rows: PublicRows = NO_ROWS,
 ) -> CombinedResult:
     """Make the result of a question over the answers of its subquestions."""
     no_release = cast(Release, None)
@@ -134,7 +144,33 @@ def make_combined_result(
         notes=(ABOUT_NOBODY,) if is_rehearsal else (),
         answers=tuple(answers),
         _split=split,
+        _public_rows=public_rows,
     )
+
+
+def name_public_rows(tables: Sequence[str], read: Callable[[str], pa.Table]) -> PublicRows:
+    """The rows of public tables under the names that statements have for them."""
+    return {f"{PUBLIC_PREFIX}{table}": read(table) for table in tables}
+
+
+def list_public_values(
+    read: Callable[[str], pa.Table], table: str, column: str, condition: str
+) -> list[str]:
+    """The different values of a public column in the rows that meet a condition, as SQL."""
+    name = f"{PUBLIC_PREFIX}{table}"
+    statement = (
+        exp.select(exp.column(column, quoted=True))
+        .distinct()
+        .from_(name)
+        .where(condition, dialect="duckdb")
+        .order_by("1")
+    )
+    values = run_statement(statement.sql(dialect="duckdb"), {name: read(table)}).column(0)
+    return [
+        exp.convert(value).sql(dialect="duckdb")
+        for value in values.to_pylist()
+        if value is not None
+    ]
 
 
 def describe_charges(sql: str, answers: Sequence[Result]) -> dict[str, Any]:
@@ -161,29 +197,47 @@ def describe_charges(sql: str, answers: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def compute_number(statement: str, answers: Mapping[str, Result]) -> str:
-    """Compute the one number that a statement gives over answers, as it is written in SQL.
+def compute_number(
+    scalar: AskedNumber, answers: Mapping[str, Result], public_rows: PublicRows = NO_ROWS
+) -> str:
+    """Compute the number that a statement gives over answers, as it is written in SQL.
+
+    Where there is one for each value of a public column, they are written as a CASE.
 
     A number that is undefined, or that no row has, is NULL: its answer is paid for already, and the
     conditions with it are unknown, as in SQL. What is no number is refused in the rehearsal.
     """
-    table = run_statement(statement, {name: answer.table for name, answer in answers.items()})
-    kind = table.schema.types[0]
+    tables = {name: answer.table for name, answer in answers.items()}
+    table = run_statement(scalar.statement, {**tables, **public_rows})
+    kind = table.schema.types[-1]
     is_number = any(holds(kind) for holds in _NUMBERS)
-    if not is_number or table.num_rows > 1:
+    if not is_number or (scalar.case is None and table.num_rows > 1):
         raise ParameterError(
             "rows are compared with a number, and the subquery gives something else: ask for it as "
             "a question of its own, and write it into the condition"
         )
-    value = table.column(0)[0].as_py() if table.num_rows == 1 else None
+    if scalar.case is not None:
+        codes, values = (column.to_pylist() for column in table.columns)
+        numbers = {
+            int(code): _write_number(value)
+            for code, value in zip(codes, values, strict=True)
+            if code is not None
+        }
+        return scalar.case.write(numbers, UNDEFINED)
+    return _write_number(table.column(0)[0].as_py() if table.num_rows == 1 else None)
+
+
+def _write_number(value: Any) -> str:
     if value is None or not math.isfinite(value):
         return UNDEFINED
     written = f"{value:.6f}" if isinstance(value, float) else f"{value:f}"
     return f"({written})" if value < 0 else written
 
 
-def _compute_table(split: SplitQuestion, answers: Sequence[Result]) -> pa.Table:
-    """Run the statement over the tables of the answers.
+def _compute_table(
+    split: SplitQuestion, answers: Sequence[Result], public_rows: PublicRows
+) -> pa.Table:
+    """Run the statement over the tables of the answers and over public rows.
 
     Raises QueryError where two columns would have one name.
     """
@@ -191,7 +245,7 @@ def _compute_table(split: SplitQuestion, answers: Sequence[Result]) -> pa.Table:
         subquestion.name: answer.table
         for subquestion, answer in zip(split.subquestions, answers, strict=True)
     }
-    table = run_statement(_add_intervals(split, tables), tables)
+    table = run_statement(_add_intervals(split, tables), {**tables, **public_rows})
     names = [name.lower() for name in table.column_names]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise QueryError(f"two columns would be called {twice}: rename one with AS")

@@ -1,4 +1,4 @@
-"""Runs a statement on released tables, in an engine that can reach nothing else.
+"""Runs a statement on released tables and public rows, in an engine that can reach nothing else.
 
 Each statement has an engine of its own, in memory: without files, network, extensions, ATTACH or
 the variables of this process, its settings locked before the statement is read. Its memory, its

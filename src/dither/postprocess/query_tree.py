@@ -14,6 +14,9 @@ from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate
 
+PUBLIC_PREFIX = "public_"
+"""What the names of public tables begin with, beside those of parts."""
+
 
 @dataclass(frozen=True)
 class Subquery:
@@ -50,7 +53,15 @@ def name_released(subquestion: str) -> exp.Table:
     return table
 
 
+def name_public(table: str) -> exp.Table:
+    """The table of a public table's rows; no part of a question has such a name."""
+    named = exp.to_table(PUBLIC_PREFIX + table)
+    named.meta["released"] = True
+    return named
+
+
 def is_released(table: exp.Table) -> bool:
+    """Whether a table of a statement holds an answer or public rows."""
     return bool(table.meta.get("released"))
 
 

@@ -18,12 +18,20 @@ from sqlglot import exp
 
 from dither.errors import QueryError
 from dither.postprocess.allowed_functions import is_allowed
+from dither.postprocess.correlated_numbers import (
+    CaseOfNumbers,
+    ListValues,
+    ask_by_outer_column,
+    reads_public_alone,
+    uses_outer_row,
+)
 from dither.postprocess.modes import rewrite_mode
 from dither.postprocess.named_windows import write_named_windows
 from dither.postprocess.query_tree import (
     CannotSplit,
     Names,
     Subquery,
+    check_clauses,
     find_answer,
     has_parameters,
     is_released,
@@ -34,6 +42,7 @@ from dither.postprocess.query_tree import (
     list_subqueries,
     list_used,
     name_keys,
+    name_public,
     name_released,
     name_statement_output,
     read_with,
@@ -59,6 +68,8 @@ class AskedNumber:
 
     name: str
     statement: str
+    case: CaseOfNumbers | None = None
+    """Set where the statement gives one number for each value of a public column."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +102,15 @@ class SplitQuestion:
     statement: str
     columns: tuple[StatementColumn, ...] | None
     """The outputs of a statement that reads one part row by row; None for any other."""
+    public_tables: tuple[str, ...] = ()
+    """The public tables whose rows the statements read beside the answers."""
 
 
 def split_question(
     sql: str,
     tables: Mapping[str, Collection[str]] = NO_TABLES,
     public_tables: Collection[str] = (),
+    list_values: ListValues | None = None,
 ) -> SplitQuestion | None:
     """Split a question into parts that are asked of the data and a statement over their answers.
 
@@ -104,7 +118,9 @@ def split_question(
     answers, the statement would still read data, or it calls a function that is unknown or may turn
     a small answer into a large one, such as REPEAT. `tables` are the columns of each table of the
     catalog, in small letters: an output that is named like one of them does not take its place.
-    A subquery over `public_tables` alone in a condition on rows stays where it is.
+    A subquery over `public_tables` alone in a condition on rows stays where it is. Answers may be
+    joined to public tables; `list_values` reads the values of a public column that a number in a
+    condition depends on.
 
     >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
     >>> [subquestion.sql for subquestion in split.subquestions]
@@ -114,7 +130,7 @@ def split_question(
     """
     if has_parameters(sql):
         return None
-    splitter = _Splitter(tables, public_tables)
+    splitter = _Splitter(tables, public_tables, list_values)
     try:
         question = write_named_windows(rewrite_mode(write_lists(parse(sql).copy())))
         statement = splitter.rewrite(question, {})
@@ -129,6 +145,7 @@ def split_question(
         tuple(splitter.subquestions),
         statement.sql(dialect="duckdb"),
         splitter.list_columns(statement),
+        tuple(sorted(splitter.public_reads)),
     )
 
 
@@ -144,10 +161,15 @@ class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
     def __init__(
-        self, table_columns: Mapping[str, Collection[str]], public_tables: Collection[str]
+        self,
+        table_columns: Mapping[str, Collection[str]],
+        public_tables: Collection[str],
+        list_values: ListValues | None,
     ) -> None:
         self.subquestions: list[SubQuestion] = []
         self.is_over_answers = False
+        self.public_reads: set[str] = set()
+        self._list_values = list_values
         self._table_columns = table_columns
         self._public_tables = frozenset(public_tables)
         self._catalog_columns = {name for names in table_columns.values() for name in names}
@@ -175,7 +197,7 @@ class _Splitter:
         sources = list_sources(query)
         answers = [find_answer(source, names) for source in sources]
         is_computed = not sources and bool(list_subqueries(query))
-        if is_computed or (sources and all(answers)):
+        if is_computed or (sources and all(answers)) or self._joins_public(sources, answers, names):
             return self._read_answers(query, answers, names)
         if not sources or any(answers):
             raise CannotSplit
@@ -207,8 +229,13 @@ class _Splitter:
         """Rewrite a SELECT from answers: each is rewritten where it stands."""
         self.is_over_answers = True
         for source, answer in zip(list_sources(query), answers, strict=True):
-            assert answer is not None
             alias = source.alias_or_name
+            if answer is None:
+                self.public_reads.add(source.name.lower())
+                public_rows = name_public(source.name.lower())
+                public_rows.set("alias", write_alias(alias))
+                source.replace(public_rows)
+                continue
             body = self.rewrite(answer.query.copy(), answer.names)
             columns = source.args["alias"].args.get("columns") if source.args.get("alias") else None
             named = write_alias(alias, columns) if alias else None
@@ -218,6 +245,20 @@ class _Splitter:
         if any(node.args.get("query") for node in query.find_all(exp.In)):
             raise CannotSplit
         return query
+
+    def _joins_public(
+        self, sources: list[exp.Expr], answers: list[Subquery | None], names: Names
+    ) -> bool:
+        """Whether a SELECT reads answers, and beside them public tables by themselves."""
+        others = [source for source, answer in zip(sources, answers, strict=True) if answer is None]
+        for source in others:
+            is_table = isinstance(source, exp.Table) and not source.db
+            if not is_table or source.name.lower() in names:
+                return False
+            if source.name.lower() not in self._public_tables:
+                return False
+            check_clauses(source)
+        return len(others) < len(sources)
 
     def _ask_data(self, query: exp.Select, names: Names) -> exp.Select:
         """Rewrite a SELECT from tables: its keys and aggregates are a part, the rest reads its
@@ -309,28 +350,21 @@ class _Splitter:
                     and not body.args.get("group")
                     and contains_aggregate(body.expressions[0])
                 )
-                if not is_number or self._is_public(body):
+                if not is_number or reads_public_alone(body, self._public_tables):
                     continue
-                if self._uses_outer_row(body):
-                    raise CannotSplit
+                case = None
+                if uses_outer_row(body, self._table_columns):
+                    if self._list_values is None:
+                        raise CannotSplit
+                    body, case = ask_by_outer_column(
+                        body, query, self._table_columns, self._public_tables, self._list_values
+                    )
                 statement = self.rewrite(body.copy(), names).sql(dialect="duckdb")
-                scalar = AskedNumber(f"number_{len(scalars) + 1}", statement)
+                scalar = AskedNumber(f"number_{len(scalars) + 1}", statement, case)
                 scalars.append(scalar)
                 self.is_over_answers = True
                 subquery.replace(exp.Parameter(this=exp.Var(this=scalar.name)))
         return scalars
-
-    def _is_public(self, body: exp.Expr) -> bool:
-        """Whether a subquery reads public tables alone."""
-        tables = {table.name.lower() for table in body.find_all(exp.Table)}
-        return bool(tables) and tables <= self._public_tables
-
-    def _uses_outer_row(self, body: exp.Expr) -> bool:
-        """Whether a subquery names a column that the catalog has, and none of its own tables."""
-        tables = {table.name.lower() for table in body.find_all(exp.Table)}
-        own = {column for table in tables for column in self._table_columns.get(table, ())}
-        named = {column.name.lower() for column in body.find_all(exp.Column) if not column.table}
-        return bool((named & self._catalog_columns) - own) and tables <= self._table_columns.keys()
 
     def _add_subquestion(
         self,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from dither.answer.curator_access import AskedThrough
@@ -149,6 +150,13 @@ class RemoteCurator:
     ) -> dict[str, Any]:
         """Refused: no answer is computed from earlier releases here."""
         raise ParameterError("a served dataset answers from no earlier releases: ask with answer()")
+
+    def read_public(self, table: str) -> pa.Table:
+        """Refuse: rows of public tables are not sent."""
+        raise ParameterError(
+            f"a served dataset sends no rows of public tables: join {table} to the private table "
+            "inside the question that is answered with noise, or join the answer to your own copy"
+        )
 
     def rehearse(self, request: Request) -> Release:
         """The request on rows that the curator invents from the catalog."""

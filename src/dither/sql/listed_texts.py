@@ -37,8 +37,19 @@ def encode_listed_text(
     if texts := _list_filtered_texts(value, plan):
         return KeyEncoding(_write_codes(value, texts, is_whole=True), texts)
     if field is not None and field.texts:
-        return KeyEncoding(_write_codes(value, field.texts, is_whole=not nullable), field.texts)
+        return KeyEncoding(_index_texts(value, field.texts, is_whole=not nullable), field.texts)
     return None
+
+
+def _index_texts(value: Expression, texts: tuple[str, ...], *, is_whole: bool) -> Expression:
+    """The index of a public text in its list; where there is no null the last one is the rest.
+
+    Few texts are a CASE. A longer list is looked up: the text of a public row is one of it.
+    """
+    if len(texts) <= _MOST_CASES:
+        return _write_codes(value, texts, is_whole=is_whole)
+    index = Call("index_in", (value, *(Value("text", text) for text in texts)))
+    return Call("coalesce", (index, number(len(texts) - 1))) if is_whole else index
 
 
 def _write_codes(value: Expression, texts: tuple[str, ...], *, is_whole: bool) -> Expression:

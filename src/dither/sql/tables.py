@@ -37,6 +37,9 @@ def check_private(select: exp.Select, context: Context, names: Container[str]) -
     if clause is None:
         return
     public = {table.name.lower() for table in context.catalog.tables if table.kind == "public"}
+    all_read = {table.name.lower() for table in select.find_all(exp.Table)}
+    if all_read and all_read <= public and not any(name in names for name in all_read):
+        raise make_refusal("public only", context, clause)
     sources = [clause.this, *(join.this for join in select.args.get("joins") or ())]
     if not all(isinstance(source, exp.Table) for source in sources):
         return
@@ -44,9 +47,7 @@ def check_private(select: exp.Select, context: Context, names: Container[str]) -
     read = {source.name.lower() for source in (*sources, *inner_joins)}
     if not read <= public or any(name in names for name in read):
         return
-    all_read = {table.name.lower() for table in select.find_all(exp.Table)}
-    reads_people = not all_read <= public
-    raise make_refusal("public rows" if reads_people else "public only", context, clause)
+    raise make_refusal("public rows", context, clause)
 
 
 def find_table(node: exp.Table, context: Context) -> Table:

@@ -14,6 +14,7 @@ from dither.data.lower.per_unit import per_unit_sql
 from dither.data.lower.project import project_sql
 from dither.data.lower.sample_units import sample_sql
 from dither.data.lower.scan import scan_sql
+from dither.data.lower.semi_join import find_repeated_matches, semi_join_sql
 from dither.data.lower.union_all import union_sql
 from dither.errors import RefusedError
 from dither.plan.algebra import (
@@ -43,6 +44,9 @@ def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
         case Scan():
             return scan_sql(plan, rows)
         case Join():
+            if (repeated := find_repeated_matches(plan, rows.sources)) is not None:
+                matches = plan_sql(repeated, sample_key)
+                return semi_join_sql(plan, sources[0], matches, rows.sources, rows)
             return join_sql(plan, sources[0], sources[1], rows.sources, rows)
         case UnionAll():
             return union_sql(sources[0], sources[1], rows.sources, rows)

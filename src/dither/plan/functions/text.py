@@ -13,6 +13,8 @@ from dither.plan.domain import Domain, number
 from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 MAX_WIDTH = 10_000
+MOST_LISTED = 1000
+"""The longest list of texts among which the index of a text is looked up."""
 
 
 def _text(width: int, nullable: bool, a: Arguments) -> Domain:
@@ -100,6 +102,17 @@ def _like(a: Arguments) -> Domain:
     if "\\" in a.text(1) or a.text(1).count("%") > 8:
         raise a.refuse("the pattern has at most 8 % and no backslash")
     return truth(a.domains[0].nullable)
+
+
+def _index_in(a: Arguments) -> Domain:
+    """Compute the domain of a text's index among constant texts: null where it is none of them."""
+    if not 2 <= len(a.domains) <= MOST_LISTED + 1:
+        raise a.refuse(f"takes a text and 1 to {MOST_LISTED} others, got {len(a.domains)}")
+    a.expect(*(("text",),) * len(a.domains))
+    texts = [a.text(position) for position in range(1, len(a.domains))]
+    if len(set(texts)) < len(texts):
+        raise a.refuse("a text is listed twice")
+    return number(0, len(texts) - 1, Fraction(1), True)
 
 
 def _label(a: Arguments) -> Domain:
@@ -203,6 +216,14 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "label", "a category", "its label as a text", _ANY, "the list holds every code", _label
+    ),
+    Function(
+        "index_in",
+        "a text, up to 1,000 others (constants)",
+        "which of them it is, counted from 0; null if none",
+        "null if it says so",
+        "different texts",
+        _index_in,
     ),
     Function(
         "parse_integer",

@@ -221,7 +221,7 @@ class Kernel:
             answer = self._measure_and_store(priced, measurer, reservation)
         finally:
             with suppress(Exception):
-                self._put_back(priced.version, measurer, sound=answer is not None)
+                self.put_back(priced.version, measurer, sound=answer is not None)
         return None if answer is None else (reservation, *answer)
 
     def _measure_and_store(
@@ -323,7 +323,7 @@ class Kernel:
                 return measurer
             measurer.close()
 
-    def _put_back(self, version: Version, measurer: Measurer, sound: bool) -> None:
+    def put_back(self, version: Version, measurer: Measurer, sound: bool) -> None:
         """Keep a measurer and its compiled statements for the next question.
 
         One that failed is closed.

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +40,13 @@ from dither.privacy.mechanisms.protocol import (
     check_filled_cells,
     sparse_histogram,
 )
+from dither.privacy.mechanisms.quantile_runs import SAFE, GridRows, list_outside, list_runs
 from dither.privacy.noise import Words, argmax_exponential, argmax_gumbel, uniform_below
 from dither.privacy.noise.enclosed import decide
 from dither.privacy.noise.enclosure import Enclosure, exp_minus
 from dither.privacy.noise.source import check_source
 
 _LARGEST_PART = 1 << 20
-_SAFE = 1 << 62
 _FAR_BITS = 46  # e^-46 < 2^-66
 _LAST_REST = np.uint64(2**56 - 1)
 
@@ -78,28 +78,6 @@ def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
 def row_range(q: Fraction) -> int:
     """How far one row moves the difference of two scores (docs/proofs/quantiles.md)."""
     return 1 if q in (0, 1) else 2 * rank_sensitivity(q, "add_remove")
-
-
-def rank_scores(
-    below: NDArray[Any], inside: NDArray[Any], total: int, q: Fraction, goal: int | None = None
-) -> NDArray[Any]:
-    """Compute -max(0, b L - a n, b R - (b - a) n) for every cell, exactly.
-
-    L are the rows below the cell, R those above, n all rows, and q = a / b. `goal` is b times the
-    rank that is aimed at, where that is another than a n / b.
-    """
-    a, b = q.as_integer_ratio()
-    if b * total >= _SAFE and below.dtype != object:
-        below = below.astype(object)
-        inside = inside.astype(object)
-    goal = a * total if goal is None else goal
-    score: NDArray[Any] = below * -b
-    score += goal
-    score_from_above = (below + inside) * b
-    score_from_above -= goal
-    np.minimum(score, score_from_above, out=score)
-    np.minimum(score, 0, out=score)
-    return score
 
 
 class RowsOfUnits(ABC):
@@ -222,26 +200,6 @@ class FlippedQuantile(Quantile):
         return by_exponential
 
 
-class GridRows(NamedTuple):
-    """The rows on a grid from `low` to `high`, and b times the rank to choose, for the share a/b.
-
-    `filled` are the cells that hold rows, `upto` the running sums of the rows in them.
-    """
-
-    filled: NDArray[Any]
-    upto: NDArray[Any]
-    low: int
-    high: int
-    q: Fraction
-    goal: int
-
-    @property
-    def size(self) -> int:
-        return self.high - self.low + 1
-
-
-Runs: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-"""Starts, lengths and scores of runs of cells that have one score each."""
 Race: TypeAlias = Callable[[GridRows, Fraction, int, int, Words], tuple[int, int]]
 """First cell and length of the run that wins; those around filled[first:last] are near."""
 
@@ -278,11 +236,11 @@ def by_gumbel(
     grid: GridRows, scale: Fraction, first: int, last: int, source: Words
 ) -> tuple[int, int]:
     """Choose a run (start, length) by the exponential mechanism; first a coin for the far runs."""
-    starts, lengths, scores = _runs(grid, first, last)
+    starts, lengths, scores = list_runs(grid, first, last)
     if first > 0 or last < len(grid.filled):
         far = partial(_far, grid, scale, first, last)
         if decide(far, int(source.words(1)[0]), source):
-            starts, lengths, scores = _outside(grid, first, last)
+            starts, lengths, scores = list_outside(grid, first, last)
     winner = argmax_gumbel(scores, scale, weights=lengths, source=source)
     return int(starts[winner]), int(lengths[winner])
 
@@ -308,7 +266,7 @@ def by_exponential(
         words = np.concatenate([drawn[: 2 * first], near, drawn[2 * first :]])
         first = 0
         last = len(grid.filled)
-    starts, lengths, scores = _runs(grid, first, last)
+    starts, lengths, scores = list_runs(grid, first, last)
     winner = argmax_exponential(scores, scale, weights=lengths, words=words, source=source)
     return int(starts[winner]), int(lengths[winner])
 
@@ -339,45 +297,13 @@ def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, i
     return int(np.searchsorted(upto, ceil(target - width), "left")), min(len(upto), last)
 
 
-def _runs(grid: GridRows, first: int, last: int) -> Runs:
-    """List starts, lengths and scores of filled[first:last] and the gaps: gap, cell, ..., gap."""
-    filled, upto, low, high, q, goal = grid
-    cells = filled[first:last]
-    ends = upto[first:last]
-    before = filled[first - 1] if first else low - 1
-    after = filled[last] if last < len(filled) else high + 1
-    fence = np.concatenate([[before], cells, [after]]).astype(np.int64)
-    sums = np.concatenate([np.array([upto[first - 1] if first else 0], ends.dtype), ends])
-    starts = _alternate(fence[:-1] + 1, cells)
-    lengths = _alternate(fence[1:] - fence[:-1] - 1, np.ones(len(cells), np.int64))
-    below = _alternate(sums, sums[:-1])
-    inside = _alternate(np.zeros(len(sums), ends.dtype), sums[1:] - sums[:-1])
-    return starts, lengths, rank_scores(below, inside, int(upto[-1]) if len(upto) else 0, q, goal)
-
-
-def _alternate(of_gaps: NDArray[Any], of_cells: NDArray[Any]) -> NDArray[Any]:
-    """Put numbers of gaps and cells by turns, from the first gap to the last."""
-    both = np.empty(len(of_gaps) + len(of_cells), of_gaps.dtype)
-    both[0::2] = of_gaps
-    both[1::2] = of_cells
-    return both
-
-
-def _outside(grid: GridRows, first: int, last: int) -> Runs:
-    """List the runs of cells that `_runs` left out."""
-    starts, lengths, scores = _runs(grid, 0, len(grid.filled))
-    out = np.ones(len(starts), np.bool_)
-    out[2 * first : 2 * last + 1] = False
-    return starts[out], lengths[out], scores[out]
-
-
 def _far(grid: GridRows, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
     """Enclose the chance of all runs outside first:last: roughly at 64 bits, tightly beyond."""
     if bits <= 64:
         weight = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
         return Enclosure(0, -(-weight >> 128))
-    near = _weight(*_runs(grid, first, last)[1:], scale, bits + 64)
-    far = _weight(*_outside(grid, first, last)[1:], scale, bits + 64)
+    near = _weight(*list_runs(grid, first, last)[1:], scale, bits + 64)
+    far = _weight(*list_outside(grid, first, last)[1:], scale, bits + 64)
     return Enclosure(
         (far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low))
     )
@@ -395,6 +321,6 @@ def _weight(lengths: NDArray[Any], scores: NDArray[Any], scale: Fraction, bits: 
 
 def _running(rows: NDArray[Any]) -> NDArray[Any]:
     """Running sums that cannot wrap round: Python integers once 64 bits might not do."""
-    if rows.dtype != object and len(rows) and float(rows.max()) * len(rows) >= _SAFE:
+    if rows.dtype != object and len(rows) and float(rows.max()) * len(rows) >= SAFE:
         rows = rows.astype(object)
     return np.asarray(np.cumsum(rows))

@@ -30,6 +30,8 @@ Noise = Literal["gumbel", "exponential"]
 _of_thread = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
+_FEW = 256
+"""How many candidates of a long race are looked at first: about as many as then may still win."""
 # of one candidate: past 2**1000 the float ends of the largest would hold no key
 _MOST_NOISES = 1 << 64
 
@@ -101,16 +103,26 @@ def _argmax(
     does not take part.
     """
     gaps = _gaps(scores)
-    if weights is not None and not weights.all():
+    is_long = len(gaps) >= _SIEVED_FROM and gaps.dtype != object
+    if weights is not None and not is_long and not weights.all():
         running = np.flatnonzero(weights)
-        words_of_running = None if words is None else words[running]
-        return int(
-            running[
-                _argmax(
-                    gaps[running], scale, noise, source, width, weights[running], words_of_running
-                )
-            ]
-        )
+        words = None if words is None else words[running]
+        gaps = gaps[running]
+        gaps = gaps if gaps.max() == 0 else _gaps(gaps)
+        return int(running[_race(gaps, scale, noise, source, width, weights[running], words)])
+    return _race(gaps, scale, noise, source, width, weights, words)
+
+
+def _race(
+    gaps: NDArray[Any],
+    scale: Fraction,
+    noise: Noise,
+    source: Words,
+    width: int,
+    weights: NDArray[Any] | None,
+    words: NDArray[np.uint64] | None,
+) -> int:
+    """The same for gaps of at most 0; a short race has no weights of 0."""
     words = source.words(len(gaps), width) if words is None else words
     candidates = _sieve(gaps, scale, weights, words, width, noise)
     weighed = None if weights is None else weights[candidates]
@@ -172,19 +184,28 @@ def _sieve(
     under one word whatever the error, and only the last word survives.
     """
     if len(gaps) < _SIEVED_FROM or (weights is not None and weights.dtype == object):
-        return np.arange(len(gaps))
+        return _list_running(len(gaps), weights)
     shares = _shares(gaps, scale)
-    few = np.append(np.arange(0, len(gaps), len(gaps) // 1024), shares.argmax())
-    best = _few_keys(gaps[few], scale, weights, words, few, width, noise).max()
+    few = np.append(np.arange(0, len(gaps), len(gaps) // _FEW), shares.argmax())
+    few = few if weights is None else few[weights[few] != 0]
+    best = -np.inf
+    if len(few):
+        best = _few_keys(gaps[few], scale, weights, words, few, width, noise).max()
     if not best > -1024.0:  # never seen: it takes a uniform closer to 1 than words can say
-        return np.arange(len(gaps))
+        return _list_running(len(gaps), weights)
     with np.errstate(all="ignore"):
         shares += width * math.log(2.0) - best + 2.0**-10
         reach = np.exp(shares, out=shares)
         if weights is not None:
             reach *= weights
     rests = words if noise == "gumbel" else np.uint64(2**width - 1) - words
-    return np.flatnonzero(rests.astype(np.float64) <= reach)
+    candidates = np.flatnonzero(rests.astype(np.float64) <= reach)
+    return candidates if weights is None else candidates[weights[candidates] != 0]
+
+
+def _list_running(count: int, weights: NDArray[Any] | None) -> NDArray[np.int64]:
+    """List the candidates that take part: those whose weight is not 0."""
+    return np.arange(count) if weights is None else np.flatnonzero(weights)
 
 
 def _few_keys(
@@ -213,7 +234,8 @@ def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         raise ParameterError("scores must be a non-empty list of integers")
     if checked.dtype.kind not in "iuO":
         raise ParameterError(f"scores must be integers, got {checked.dtype}")
-    if checked.dtype.kind != "i" or int(checked.max()) - int(checked.min()) >= 1 << 63:
+    top_score = int(checked.max()) if checked.dtype.kind == "i" else 0
+    if checked.dtype.kind != "i" or top_score - int(checked.min()) >= 1 << 63:
         whole = checked.tolist()
         if not all(
             isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole
@@ -222,7 +244,7 @@ def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         top = max(int(score) for score in whole)
         wide = [int(score) - top for score in whole]
         return np.array(wide, np.int64 if min(wide) >= -(1 << 63) else object)
-    gaps: NDArray[Any] = checked.astype(np.int64) - int(checked.max())
+    gaps: NDArray[Any] = np.subtract(checked, top_score, dtype=np.int64)
     return gaps
 
 

@@ -69,6 +69,11 @@ def _label_sql(a: SqlArguments, result: Domain) -> str:
     return f'((ARRAY[{labels}])[CAST({a.sql[0]} AS INTEGER) + 1] COLLATE "C")'
 
 
+def _index_sql(a: SqlArguments, result: Domain) -> str:
+    listed = ", ".join(a.sql[1:])
+    return f"CAST(array_position(CAST(ARRAY[{listed}] AS TEXT[]), {a.sql[0]}) - 1 AS BIGINT)"
+
+
 def _parse_sql(a: SqlArguments, result: Domain) -> str:
     """Write the whole number that a text shows: there is no TRY_CAST, so what is none is read as
     0 and left out by the CASE around it."""
@@ -84,5 +89,6 @@ PostgresDialect.functions = {
     "ends_with": _truth("(right({0}, char_length({1})) = {1})"),
     "contains": _truth("(strpos({}, {}) > 0)"),
     "label": _label_sql,
+    "index_in": _index_sql,
     "parse_integer": _parse_sql,
 }

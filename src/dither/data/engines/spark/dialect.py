@@ -119,6 +119,11 @@ def _label_sql(a: SqlArguments, result: Domain) -> str:
     return f"try_element_at(array({labels}), CAST({a.sql[0]} AS INT) + 1)"
 
 
+def _index_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the index of a text in a list; `array_position` counts from 1 and gives 0 for none."""
+    return f"(NULLIF(array_position(array({', '.join(a.sql[1:])}), {a.sql[0]}), 0) - 1)"
+
+
 def _parse_sql(a: SqlArguments, result: Domain) -> str:
     """Write the whole number that a text shows; what is none is read as 0 and left out."""
     is_whole = SPARK.full_match(a.sql[0], _WHOLE)
@@ -136,5 +141,6 @@ SparkDialect.functions = {
     "ends_with": _truth("endswith({}, {})"),
     "position": _sql("CAST(instr({}, {}) AS BIGINT)"),
     "label": _label_sql,
+    "index_in": _index_sql,
     "parse_integer": _parse_sql,
 }

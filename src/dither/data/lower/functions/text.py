@@ -27,6 +27,12 @@ def _label_sql(a: SqlArguments, result: Domain) -> str:
     return f"list_extract([{labels}], CAST({a.sql[0]} AS BIGINT) + 1)"
 
 
+def _index_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the code of a text in an ENUM of the list: the engine hashes it, however long the
+    list."""
+    return f"CAST(enum_code(TRY_CAST({a.sql[0]} AS ENUM({', '.join(a.sql[1:])}))) AS BIGINT)"
+
+
 def _parse_sql(a: SqlArguments, result: Domain) -> str:
     whole = f"regexp_full_match({a.sql[0]}, '[+-]?[0-9]{{1,18}}')"
     value = f"greatest({result.low}, least({result.high}, TRY_CAST({a.sql[0]} AS BIGINT)))"
@@ -55,5 +61,6 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "split_part": _sql("split_part({}, {}, {})"),
     "like": _truth("({} LIKE {})"),
     "label": _label_sql,
+    "index_in": _index_sql,
     "parse_integer": _parse_sql,
 }
