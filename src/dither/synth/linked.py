@@ -37,9 +37,8 @@ from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Identity
 from dither.synth.columns import SynthColumn, make_codes
 from dither.synth.contraction import Table as Counts
-from dither.synth.draw_rows import draw_inside, draw_rows_given, draw_uniform
+from dither.synth.draw_rows import draw_rows_given, draw_uniform
 from dither.synth.estimate import project_counts
-from dither.synth.groupings import share_groups
 from dither.synth.methods import METHODS, fit_child
 from dither.synth.steps import ReleasedStep, StepLease, TableSteps
 from dither.synth.synthesize import SynthPlan, SynthPrice, find_table, list_columns, plan_table
@@ -249,11 +248,10 @@ class SyntheticPair:
             column = next(i for i, c in enumerate(self.parent.columns) if c.name == name)
             labels = np.array(fitted.groupings[position].labels, np.int32)
             fixed_codes[position] = labels[parents[:, column]]
-        codes = draw_rows_given(fitted.model, fixed_codes, len(parents), key)
-        for attribute, grouping in enumerate(fitted.groupings):
-            shares = share_groups(grouping, fitted.singles[attribute])
-            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
-        return codes
+        groups = draw_rows_given(
+            fitted.model, fixed_codes, len(parents), key, is_even=self.child.is_drawn_evenly
+        )
+        return self.child.draw_inside(groups, key)
 
     def report(self, file: str | Path | None = None) -> str:
         """An HTML page about both tables."""

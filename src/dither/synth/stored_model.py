@@ -46,6 +46,7 @@ def write_model(synthetic: Synthetic) -> str:
             for step in synthetic.released
         ],
         "constraints": [asdict(constraint) for constraint in synthetic.constraints],
+        "is_drawn_evenly": synthetic.is_drawn_evenly,
     }
     return json.dumps(document) + "\n"
 
@@ -116,7 +117,8 @@ def _read_model(document: Any) -> Synthetic:
     released = tuple(_read_step(step) for step in document["released"])
     constraints = tuple(Constraint(**constraint) for constraint in document["constraints"])
     fitted = FittedTable(model, groupings, singles)
-    return Synthetic(columns, fitted, released, document["facts"], constraints)
+    is_even = document.get("is_drawn_evenly", False)
+    return Synthetic(columns, fitted, released, document["facts"], constraints, is_even)
 
 
 def _read_step(step: Any) -> ReleasedStep:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.synth.columns import SynthColumn
 from dither.synth.constraints import Constraint, find_rejected
 from dither.synth.contraction import Table
-from dither.synth.draw_rows import draw_inside, draw_rows, draw_uniform
+from dither.synth.draw_rows import draw_rows, draw_uniform, draw_values
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import share_groups
 from dither.synth.junction_tree import Clique
@@ -36,14 +36,18 @@ MOST_DRAWS = 20
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A table that may be shared, with what it promises. `facts` say what was released."""
+    """A table that may be shared, with what it promises. `facts` say what was released.
+
+    `is_drawn_evenly` is false for models that were saved before rows were spread evenly: they give
+    the table that they gave then.
+    """
 
     columns: tuple[SynthColumn, ...]
     fitted: FittedTable
     released: tuple[ReleasedStep, ...]
     facts: dict[str, Any]
     constraints: tuple[Constraint, ...] = ()
-    _cache: dict[int, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+    is_drawn_evenly: bool = True
 
     @property
     def rows(self) -> int:
@@ -86,11 +90,16 @@ class Synthetic:
 
     def draw_codes(self, rows: int, key: bytes) -> NDArray[np.int32]:
         """Rows as codes of the values of each column."""
-        codes = draw_rows(self.fitted.model, rows, key)
-        for attribute, grouping in enumerate(self.fitted.groupings):
-            shares = share_groups(grouping, self.fitted.singles[attribute])
-            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
-        return codes
+        groups = draw_rows(self.fitted.model, rows, key, is_even=self.is_drawn_evenly)
+        return self.draw_inside(groups, key)
+
+    def draw_inside(self, groups: NDArray[np.int32], key: bytes) -> NDArray[np.int32]:
+        """Codes of values, given the codes of groups."""
+        shares = [
+            share_groups(grouping, single)
+            for grouping, single in zip(self.fitted.groupings, self.fitted.singles, strict=True)
+        ]
+        return draw_values(groups, shares, key, is_even=self.is_drawn_evenly)
 
     def _draw(self, rows: int, draw: int, attempt: int) -> pa.Table:
         key = hashlib.sha256(self.key + f"{rows} {draw} {attempt}".encode()).digest()
