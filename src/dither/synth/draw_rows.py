@@ -3,8 +3,9 @@
 One attribute after the other is drawn, given those that it shares a maximal clique with. Among the
 rows that agree on these, the values are spread by systematic sampling: m rows with probabilities p
 get floor(m p) or ceil(m p) of each value. Which row gets which is spread evenly over what was drawn
-before: rows that are alike take points of a golden ratio sequence, which lie far apart. Chance comes from a key, so that the same model and key
-give the same rows again; the key is public, since a model is made of released numbers alone.
+before: rows that are alike take points of a golden ratio sequence, which lie far apart. Chance
+comes from a key, so that the same model and key give the same rows again; the key is public, since
+a model is made of released numbers alone.
 """
 
 from __future__ import annotations
