@@ -60,6 +60,8 @@ def synth(
             table, child, epsilon=epsilon, rho=rho, columns=by_table, method=method
         )
         to.mkdir(parents=True, exist_ok=True)
+        pair.save(to / "model.json")
+        pair.certificate(to / "certificate.json")
         pair.report(to / "report.html")
         parents, children = pair.sample()
         tables = {table: parents, child: children}

@@ -19,6 +19,7 @@ from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Price
 from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.ledger import LedgerView
+from dither.publish.lease_certificate import LeaseRemarks
 from dither.synth.columns import MOST_LABELS
 from dither.synth.constraints import Constraint
 from dither.synth.linked import LinkedPlan, SyntheticPair, measure_linked, plan_linked
@@ -28,8 +29,8 @@ from dither.synth.synthesize import (
     SynthPrice,
     check_price,
     find_table,
-    fit_table,
     list_columns,
+    measure_table,
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
@@ -88,6 +89,24 @@ def read_terms_price(terms: Mapping[str, Any]) -> SynthPrice:
     return SynthPrice(measure, positive(terms["price"], measure), terms["asked"])
 
 
+def write_remarks(tables: Sequence[Synthetic], asked: str, commitment: str) -> LeaseRemarks:
+    """What a certificate says of synthetic tables: every step with its noise, limits and public
+    facts."""
+    steps = []
+    limits = []
+    unprotected = []
+    for made in tables:
+        name = made.facts["table"]
+        limits.append(f"{name}: at most {made.facts['rows_per_unit']} rows of one unit")
+        unprotected += [f"{name}: {fact}" for fact in made.list_unprotected()]
+        steps += [f"{name}: {step.write_words()}" for step in made.released]
+    names = " and ".join(str(made.facts["table"]) for made in tables)
+    text = f"synthetic {names} by {tables[0].facts['method']}"
+    return LeaseRemarks(
+        text, asked, tuple(steps), tuple(limits), tuple(unprotected), f"model {commitment}"
+    )
+
+
 class LeaseAccess(Protocol):
     """What is asked of a curator: public facts, and a lease or a whole job."""
 
@@ -100,6 +119,9 @@ class LeaseAccess(Protocol):
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """Run an algorithm where the data is; None where it runs here."""
+
+    def sign_lease(self, release_id: str, remarks: LeaseRemarks) -> dict[str, Any] | None:
+        """The signed certificate of a lease that is over; None where none is given."""
 
 
 class SynthAsker:
@@ -151,7 +173,7 @@ class SynthAsker:
         document = self._curator.run_algorithm("synthesize", terms, self._pot)
         if document is not None:
             return read_model(document)
-        return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
+        return self._fit(plan, price)
 
     def run(self, terms: Mapping[str, Any]) -> Synthetic:
         """The table that the terms of a job describe, out of one lease."""
@@ -162,7 +184,15 @@ class SynthAsker:
             terms["table"], columns, terms["method"], terms["bins"], constraints, labels
         )
         price = read_terms_price(terms)
-        return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
+        check_price(plan, self._analyses, price)
+        return self._fit(plan, price)
+
+    def _fit(self, plan: SynthPlan, price: SynthPrice) -> Synthetic:
+        """Charge the lease, run the method, and sign what was released."""
+        with self._open_lease(price) as lease:
+            made = measure_table(plan, self._analyses, price, lease, self._facts())
+        remarks = write_remarks([made], price.asked, made.key.hex())
+        return replace(made, signed=self._curator.sign_lease(lease.release_id, remarks))
 
     def ask_linked(
         self,
@@ -220,8 +250,10 @@ class SynthAsker:
         return plan
 
     def _measure_linked(self, plan: LinkedPlan, price: SynthPrice) -> SyntheticPair:
-        with self._make_lease(price)() as lease:
-            return measure_linked(plan, self._analyses, price, lease, self._facts())
+        with self._open_lease(price) as lease:
+            pair = measure_linked(plan, self._analyses, price, lease, self._facts())
+        remarks = write_remarks([pair.parent, pair.child], price.asked, pair.key.hex())
+        return replace(pair, signed=self._curator.sign_lease(lease.release_id, remarks))
 
     def _plan(
         self,
@@ -252,8 +284,8 @@ class SynthAsker:
         domains = self._analyses.analyse_rows(Scan(table)).columns
         return tuple(name for name in names if name in domains and domains[name].undeclared)
 
-    def _make_lease(self, price: SynthPrice) -> Callable[[], OpenLease]:
-        return lambda: self._curator.open_lease(Price(**{price.measure: price.value}), self._pot)
+    def _open_lease(self, price: SynthPrice) -> OpenLease:
+        return self._curator.open_lease(Price(**{price.measure: price.value}), self._pot)
 
     def _facts(self) -> dict[str, Any]:
         """What every certificate of a synthetic table says of the dataset."""

@@ -8,9 +8,11 @@ rows a parent has is drawn from a noisy histogram. No id of the source appears.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dither.canonical import Number
+from dither.canonical import Number, number_text
 from dither.catalog import Catalog, Table
 from dither.errors import ParameterError
 from dither.plan.algebra import (
@@ -35,6 +37,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Identity
+from dither.publish.seal import write_certificate
 from dither.synth.columns import SynthColumn, make_codes
 from dither.synth.contraction import Table as Counts
 from dither.synth.draw_rows import draw_rows_given, draw_uniform
@@ -163,12 +166,22 @@ def measure_linked(
     share = LeaseShare(lease, price.value * PARENT_SHARE)
     steps = TableSteps(share, plan.parent.plan, plan.parent.names, analyses, price.measure)
     fitted = METHODS[plan.parent.method](steps, plan.parent.columns)
-    about = {**facts, "price": price.asked, "measure": price.measure}
+    about = {
+        **facts,
+        "price": price.asked,
+        "lease": f"{price.measure} {number_text(price.value)}",
+        "tuned_for": "counts of single columns and of pairs of columns",
+    }
     parent = Synthetic(
         plan.parent.columns,
         fitted,
         tuple(steps.released),
-        about | {"table": plan.parent.table.name, "method": plan.parent.method},
+        about
+        | {
+            "table": plan.parent.table.name,
+            "method": plan.parent.method,
+            "rows_per_unit": plan.parent.table.rows_per_unit,
+        },
     )
     counts, step = _measure_counts(plan, analyses, price, lease, parent.fitted.model.total)
     steps = TableSteps(lease, plan.child.plan, plan.child.names, analyses, price.measure)
@@ -176,7 +189,12 @@ def measure_linked(
         plan.child.columns,
         fit_child(steps, plan.child.columns, tuple(range(len(plan.links)))),
         (step, *steps.released),
-        about | {"table": plan.child.table.name, "method": "aim"},
+        about
+        | {
+            "table": plan.child.table.name,
+            "method": "aim",
+            "rows_per_unit": plan.child.table.rows_per_unit,
+        },
     )
     return SyntheticPair(parent, child, tuple(counts.tolist()), plan.links)
 
@@ -210,6 +228,13 @@ class SyntheticPair:
     child: Synthetic
     rows_of_parents: tuple[float, ...]
     links: tuple[str, ...]
+    signed: dict[str, Any] | None = None
+
+    @cached_property
+    def key(self) -> bytes:
+        """What rows are drawn by: a hash of both models and of what ties them together."""
+        numbers = np.ascontiguousarray(self.rows_of_parents, "<f8").tobytes()
+        return hashlib.sha256(self.parent.key + self.child.key + numbers).digest()
 
     def sample(self, parents: int | None = None, *, draw: int = 0) -> tuple[pa.Table, pa.Table]:
         """Both tables: the parent's key is `<parent>_id`, a fresh number from 1 on, and the child
@@ -262,11 +287,29 @@ class SyntheticPair:
             Path(file).write_text(page, encoding="utf-8")
         return page
 
-    def certificate(self) -> dict[str, Any]:
-        """What was promised for both tables; not signed."""
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """What was promised for both tables, signed with the dataset's key where there is one."""
+        if self.signed is None:
+            document = self.describe()
+            text = json.dumps(document, indent=2, default=str) + "\n"
+        else:
+            document = self.signed
+            text = write_certificate(document)
+        if file is not None:
+            Path(file).write_text(text, encoding="utf-8")
+        return document
+
+    def describe(self) -> dict[str, Any]:
+        """Lease, steps and public facts of both tables, as JSON."""
         return {
-            "parent": self.parent.certificate(),
-            "child": self.child.certificate(),
+            "parent": self.parent.describe(),
+            "child": self.child.describe(),
             "links": list(self.links),
             "rows_of_parents": list(self.rows_of_parents),
         }
+
+    def save(self, file: str | Path) -> None:
+        """Write both models as JSON; `load_linked` reads them, and they give the same rows."""
+        from dither.synth.stored_model import write_pair
+
+        Path(file).write_text(write_pair(self), encoding="utf-8")

@@ -52,6 +52,16 @@ class ReleasedStep:
     price: float
     error: float
 
+    def write_words(self) -> str:
+        """The step in words, for certificates."""
+        names = ", ".join(self.columns)
+        if self.kind == "choice":
+            return f"{names} chosen out of {self.cells} for {self.price:.6g}"
+        return (
+            f"counts of {names} in {self.cells} cells for {self.price:.6g}, standard error "
+            f"{self.error:.4g} rows"
+        )
+
 
 @dataclass(frozen=True)
 class MarginalCandidate:

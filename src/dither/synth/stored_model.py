@@ -47,6 +47,7 @@ def write_model(synthetic: Synthetic) -> str:
         ],
         "constraints": [asdict(constraint) for constraint in synthetic.constraints],
         "is_drawn_evenly": synthetic.is_drawn_evenly,
+        "certificate": synthetic.signed,
     }
     return json.dumps(document) + "\n"
 
@@ -78,8 +79,14 @@ def write_pair(pair: SyntheticPair) -> str:
         "child": write_model(pair.child),
         "rows_of_parents": [number.hex() for number in pair.rows_of_parents],
         "links": list(pair.links),
+        "certificate": pair.signed,
     }
     return json.dumps(document) + "\n"
+
+
+def load_linked(file: str | Path) -> SyntheticPair:
+    """Read two saved models; they give the same rows as those that were saved."""
+    return read_pair(Path(file).read_text(encoding="utf-8"))
 
 
 def read_pair(text: str) -> SyntheticPair:
@@ -94,7 +101,7 @@ def read_pair(text: str) -> SyntheticPair:
         child = read_model(document["child"])
     except (KeyError, TypeError, ValueError, IndexError):
         raise ParameterError("these are no linked synthetic tables of version 1") from None
-    return SyntheticPair(parent, child, rows, links)
+    return SyntheticPair(parent, child, rows, links, document.get("certificate"))
 
 
 def _read_model(document: Any) -> Synthetic:
@@ -118,7 +125,9 @@ def _read_model(document: Any) -> Synthetic:
     constraints = tuple(Constraint(**constraint) for constraint in document["constraints"])
     fitted = FittedTable(model, groupings, singles)
     is_even = document.get("is_drawn_evenly", False)
-    return Synthetic(columns, fitted, released, document["facts"], constraints, is_even)
+    facts = document["facts"]
+    signed = document.get("certificate")
+    return Synthetic(columns, fitted, released, facts, constraints, is_even, signed)
 
 
 def _read_step(step: Any) -> ReleasedStep:

@@ -6,7 +6,7 @@ that is too large, a price at which every number would be noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -108,19 +108,6 @@ class _NoLease:
         self, query: Query, *, epsilon: Number | None = None, rho: Number | None = None
     ) -> tuple[int, ...]:
         raise AssertionError("nothing was charged")
-
-
-def fit_table(
-    plan: SynthPlan,
-    analyses: Analyses,
-    price: SynthPrice,
-    open_lease: Callable[[], Any],
-    facts: Mapping[str, Any],
-) -> Synthetic:
-    """Charge the lease, run the method, and keep what was released."""
-    check_price(plan, analyses, price)
-    with open_lease() as lease:
-        return measure_table(plan, analyses, price, lease, facts)
 
 
 def measure_table(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import dumps
 from dither.errors import ParameterError
+from dither.publish.seal import write_certificate
 from dither.synth.columns import SynthColumn
 from dither.synth.constraints import Constraint, find_rejected
 from dither.synth.contraction import Table
@@ -48,6 +49,7 @@ class Synthetic:
     facts: dict[str, Any]
     constraints: tuple[Constraint, ...] = ()
     is_drawn_evenly: bool = True
+    signed: dict[str, Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -157,10 +159,32 @@ class Synthetic:
         share = min(errors) / (2 * self.fitted.model.total) if errors else None
         return ErrorPrediction(names, None if share is None else min(1.0, share))
 
+    def list_unprotected(self) -> list[str]:
+        """Public facts that no noise protects: values of the catalog, and constraints."""
+        return [
+            *(f"values of {c.name}: from the catalog" for c in self.columns if not c.is_bought),
+            *(f"{c.text}: {c.provenance}" for c in self.constraints),
+        ]
+
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """What was promised, as JSON: the lease, every step with its noise, and the public facts
-        that no noise protects. It is not signed."""
-        document = {
+        """What was promised, signed with the dataset's key: `dither verify` checks it.
+
+        It commits to the model. A frame without a registered dataset, and a served one, give the
+        unsigned list of `describe()`.
+        """
+        if self.signed is None:
+            document = self.describe()
+            text = json.dumps(document, indent=2, default=str) + "\n"
+        else:
+            document = self.signed
+            text = write_certificate(document)
+        if file is not None:
+            Path(file).write_text(text, encoding="utf-8")
+        return document
+
+    def describe(self) -> dict[str, Any]:
+        """The lease, every step with its noise, and public facts, as JSON."""
+        return {
             **self.facts,
             "signed": False,
             "steps": [
@@ -173,20 +197,10 @@ class Synthetic:
                 }
                 for step in self.released
             ],
-            "unprotected": [
-                *(
-                    f"values of {column.name}: from the catalog"
-                    for column in self.columns
-                    if not column.is_bought
-                ),
-                *(f"{c.text}: {c.provenance}" for c in self.constraints),
-            ],
+            "unprotected": self.list_unprotected(),
             "bought": [f"labels of {c.name}" for c in self.columns if c.is_bought],
             "model": self.key.hex(),
         }
-        if file is not None:
-            Path(file).write_text(json.dumps(document, indent=2, default=str) + "\n")
-        return document
 
     def report(self, file: str | Path | None = None) -> str:
         """An HTML page: what was measured, how far off it is, and what it may be used for."""
