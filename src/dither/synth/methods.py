@@ -207,7 +207,10 @@ def _run_rounds(
     choice: Fraction = CHOICE_SHARE,
 ) -> FittedTable:
     """Choose, measure and fit while the lease lasts; rounds cost the same, the last one what is
-    left."""
+    left.
+
+    A pair that is chosen again says that all others are too noisy at this price: it doubles then.
+    """
     if len(columns) == 1:
         return state.finish()
     price = state.steps.left / rounds
@@ -220,9 +223,12 @@ def _run_rounds(
         chosen = candidates[state.steps.choose(candidates, state.groupings, price * choice)]
         own = [state.groupings[attribute] for attribute in chosen.clique]
         rest = min(price * (1 - choice), state.steps.left)
+        is_repeated = chosen.clique in state.measured
         state.add(state.steps.measure(chosen.clique, own, rest), ROUND_STEPS)
         if state.steps.left < price / 1000:
             break
+        if is_repeated and is_penalised:
+            price *= 2
     return state.finish()
 
 
