@@ -20,20 +20,24 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.ledger import LedgerView
 from dither.publish.lease_certificate import LeaseRemarks
-from dither.synth.columns import MOST_LABELS
+from dither.synth.columns import MOST_LABELS, write_plan
 from dither.synth.constraints import Constraint
 from dither.synth.linked import LinkedPlan, SyntheticPair, measure_linked, plan_linked
+from dither.synth.quality import list_unmeasured, measure_quality
+from dither.synth.steps import TableSteps
 from dither.synth.stored_model import read_model, read_pair
 from dither.synth.synthesize import (
     SynthPlan,
     SynthPrice,
     check_price,
+    check_start,
     find_table,
     list_columns,
     measure_table,
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
+from dither.synth.warm_start import PublicTable
 
 BuyLabels = Callable[[str, str], tuple[str, ...]]
 
@@ -151,6 +155,7 @@ class SynthAsker:
         constraints: Sequence[Constraint],
         buy_labels: BuyLabels | None,
         labels_epsilon: Number | None = None,
+        start_from: object = None,
     ) -> Synthetic:
         """One table. Labels of undeclared categories are bought first, by a charge of their own."""
         names = self._list_names(table, columns)
@@ -169,6 +174,9 @@ class SynthAsker:
             price = _add_labels_price(price, labels_epsilon, undeclared)
         plan = self._plan(table, names, method, bins, constraints, labels)
         check_price(plan, self._analyses, price)
+        start = check_start(start_from, plan, self._facts(), self._list_pots())
+        if start is not None:
+            return self._fit(plan, price, start)
         terms = write_terms(plan, bins or {}, labels, price)
         document = self._curator.run_algorithm("synthesize", terms, self._pot)
         if document is not None:
@@ -187,10 +195,13 @@ class SynthAsker:
         check_price(plan, self._analyses, price)
         return self._fit(plan, price)
 
-    def _fit(self, plan: SynthPlan, price: SynthPrice) -> Synthetic:
+    def _fit(
+        self, plan: SynthPlan, price: SynthPrice, start: Synthetic | PublicTable | None = None
+    ) -> Synthetic:
         """Charge the lease, run the method, and sign what was released."""
         with self._open_lease(price) as lease:
-            made = measure_table(plan, self._analyses, price, lease, self._facts())
+            facts = self._facts() | {"release": lease.release_id, "pots": self._list_pots()}
+            made = measure_table(plan, self._analyses, price, lease, facts, start)
         remarks = write_remarks([made], price.asked, made.key.hex())
         return replace(made, signed=self._curator.sign_lease(lease.release_id, remarks))
 
@@ -283,6 +294,32 @@ class SynthAsker:
     def _list_undeclared(self, table: str, names: tuple[str, ...]) -> tuple[str, ...]:
         domains = self._analyses.analyse_rows(Scan(table)).columns
         return tuple(name for name in names if name in domains and domains[name].undeclared)
+
+    def check(
+        self, made: Synthetic, price: SynthPrice, pairs: Sequence[tuple[str, str]] | None
+    ) -> Synthetic:
+        """The table with a check of some pairs against the data, paid by a lease of its own."""
+        facts = self._facts()
+        if any(made.facts.get(name) != value for name, value in facts.items()):
+            raise ParameterError(
+                "this table was made of another dataset or version: check it where it was made"
+            )
+        names = tuple(column.name for column in made.columns)
+        table = find_table(self._version.catalog, made.facts["table"])
+        if not {*names} <= {*table.column_names}:
+            raise ParameterError(
+                "a check is of one table: make the child of linked tables alone to check it"
+            )
+        cliques = list_unmeasured(names, pairs, made.fitted)
+        plan = write_plan(table.name, made.columns)
+        with self._open_lease(price) as lease:
+            steps = TableSteps(lease, plan, names, self._analyses, price.measure)
+            checks = measure_quality(steps, names, made.fitted, cliques, lease.left)
+        return replace(made, quality=(*made.quality, *checks))
+
+    def _list_pots(self) -> list[str]:
+        """The pots on the path that pays."""
+        return [pot.name for pot in self._view.path]
 
     def _open_lease(self, price: SynthPrice) -> OpenLease:
         return self._curator.open_lease(Price(**{price.measure: price.value}), self._pot)

@@ -34,6 +34,7 @@ from dither.synth.groupings import ValueGrouping, group_ordered, group_rare, kee
 from dither.synth.junction_tree import Clique, count_model_cells
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import MarginalCandidate, TableSteps
+from dither.synth.warm_start import PublicTable, find_public_potentials
 
 MOST_MODEL_CELLS = 100_000
 """Cells of all maximal cliques together; checked before a marginal is chosen."""
@@ -82,7 +83,8 @@ class FitState:
     def finish(self) -> FittedTable:
         """The fitted table, after a last long fit."""
         self.refit(FINAL_STEPS)
-        return FittedTable(self.model, tuple(self.groupings), tuple(self.singles))
+        measurements = tuple(self.measured.values())
+        return FittedTable(self.model, tuple(self.groupings), tuple(self.singles), measurements)
 
 
 Method: TypeAlias = Callable[[TableSteps, tuple[SynthColumn, ...]], FittedTable]
@@ -160,7 +162,7 @@ def fit_histogram(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> Fitted
     floor = 1e-12 * total
     model = GraphicalModel(sizes, total, {everything: np.log(table + floor)})
     singles = tuple(model.find_marginal((attribute,)) for attribute in everything)
-    return FittedTable(model, tuple(whole), singles)
+    return FittedTable(model, tuple(whole), singles, (measurement,))
 
 
 def fit_aim(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
@@ -177,6 +179,37 @@ def _count_rounds(state: FitState) -> int:
     error = sqrt(len(singles) / sum(1 / single.error**2 for single in singles))
     rounds = int(state.total / (_ERRORS_A_ROUND * error))
     return min(2 * columns, max(columns, rounds))
+
+
+def fit_from_earlier(
+    steps: TableSteps, columns: tuple[SynthColumn, ...], earlier: FittedTable
+) -> FittedTable:
+    """Rounds of aim on top of what an earlier lease measured: its single columns are not paid for
+    again."""
+    measured = {measurement.clique: measurement for measurement in earlier.measurements}
+    state = FitState(
+        steps,
+        list(earlier.groupings),
+        list(earlier.singles),
+        earlier.model.total,
+        measured,
+        earlier.model,
+    )
+    return _run_rounds(state, columns, rounds=len(columns), is_penalised=True)
+
+
+def fit_from_public(
+    steps: TableSteps, columns: tuple[SynthColumn, ...], public: PublicTable
+) -> FittedTable:
+    """Like aim, from a model in which columns depend on each other as in a public table."""
+    state = _start(steps, columns, steps.left * SINGLES_SHARE)
+    start = find_public_potentials(public, columns, state.groupings)
+    cells = count_model_cells(state.sizes, [*state.measured, *start])
+    if cells <= MOST_MODEL_CELLS:
+        potentials = {**state.model.potentials, **start}
+        state.model = GraphicalModel(state.sizes, state.total, potentials)
+        state.refit(ROUND_STEPS)
+    return _run_rounds(state, columns, rounds=_count_rounds(state), is_penalised=True)
 
 
 def fit_child(steps: TableSteps, columns: tuple[SynthColumn, ...], links: Clique) -> FittedTable:
@@ -249,7 +282,7 @@ def _fits(state: FitState, clique: Clique) -> bool:
     """Whether a model with one more clique stays within its size; from public numbers alone."""
     if any({*clique} <= {*larger} for larger in state.model.tree.cliques):
         return True
-    cells = count_model_cells(state.sizes, [*state.measured, clique])
+    cells = count_model_cells(state.sizes, [*state.model.potentials, *state.measured, clique])
     return cells <= MOST_MODEL_CELLS
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
@@ -29,6 +29,7 @@ from dither.synth.draw_rows import draw_rows, draw_uniform, draw_values
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import share_groups
 from dither.synth.junction_tree import Clique
+from dither.synth.quality import QualityCheck
 from dither.synth.steps import ReleasedStep
 
 MOST_DRAWS = 20
@@ -50,6 +51,7 @@ class Synthetic:
     constraints: tuple[Constraint, ...] = ()
     is_drawn_evenly: bool = True
     signed: dict[str, Any] | None = None
+    quality: tuple[QualityCheck, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -197,6 +199,7 @@ class Synthetic:
                 }
                 for step in self.released
             ],
+            "quality": [asdict(check) for check in self.quality],
             "unprotected": self.list_unprotected(),
             "bought": [f"labels of {c.name}" for c in self.columns if c.is_bought],
             "model": self.key.hex(),
