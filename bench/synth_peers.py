@@ -69,7 +69,7 @@ def fit_opendp(kind, rows, sizes, epsilon):
     names = [f"c{number}" for number in range(len(sizes))]
     # zCDP within (epsilon, delta), as the peer's own examples pay
     rho = (np.sqrt(np.log(1 / DELTA) + epsilon) - np.sqrt(np.log(1 / DELTA))) ** 2
-    loss = dp.loss_of(rho=float(rho), delta=DELTA)
+    loss = dp.loss_of(rho=float(rho))
     context = dp.Context.compositor(
         data=pl.LazyFrame(dict(zip(names, rows.T.astype(np.int64), strict=True))),
         privacy_unit=dp.unit_of(contributions=1),
@@ -78,7 +78,7 @@ def fit_opendp(kind, rows, sizes, epsilon):
     algorithm = {"aim": dp.mbi.AIM, "mst": dp.mbi.MST}[kind]()
     keys = {name: list(range(size)) for name, size in zip(names, sizes, strict=True)}
     table = (
-        context.query(rho=float(rho), delta=DELTA)
+        context.query(rho=float(rho))
         .select(*names)
         .contingency_table(keys=keys, algorithm=algorithm)
         .release()

@@ -1,4 +1,4 @@
-"""Warm starts and paid checks: what was paid before is free, to those who paid; the rest is paid."""
+"""Warm starts and paid checks: what was paid before is free to those who paid."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from dither.canonical import fraction_text
 from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
-from dither.catalog.explain import UNPROTECTED
+from dither.catalog.explain import UNPROTECTED, list_rules
 from dither.catalog.scalar_texts import write_days, write_seconds
 from dither.plan.algebra import Scan, nodes_of, plan_hash
 from dither.plan.algebra import to_json as plan_json
@@ -122,7 +122,7 @@ def write_body(
         "pots": {pot.name: describe_pot(pot, release.charges.get(pot.name)) for pot in pot_path},
         "post_processing": list(post_processing),
         "values": {"commitment": commitment},
-        "unprotected": list(UNPROTECTED),
+        "unprotected": [*UNPROTECTED, *list_rules(catalog)],
         "incidents": [
             {"reserve": incident.reserve, "code": incident.code} for incident in incidents
         ],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dither.canonical import digest
-from dither.catalog.explain import UNPROTECTED
+from dither.catalog.explain import UNPROTECTED, list_rules
 from dither.privacy.kernel.release import Version
 from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.reports import Record
@@ -107,7 +107,7 @@ def write_lease_body(
         "pots": {pot.name: describe_pot(pot, charges.get(pot.name)) for pot in pot_path},
         "post_processing": list(remarks.steps),
         "values": {"commitment": remarks.commitment},
-        "unprotected": [*UNPROTECTED, *remarks.unprotected],
+        "unprotected": [*UNPROTECTED, *list_rules(catalog), *remarks.unprotected],
         "incidents": [
             {"reserve": incident.reserve, "code": incident.code} for incident in incidents
         ],

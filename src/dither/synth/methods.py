@@ -9,7 +9,7 @@ distances of counts from public vectors. Proof: docs/proofs/synthetic-tables.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -49,6 +49,8 @@ _RARE = 3.0
 _ERRORS_A_ROUND = 16.0
 """A table of t standard errors of rows gets t / 16 rounds: with more noise fewer, dearer ones."""
 _MOST_CANDIDATE_CELLS = 200_000
+_IMPOSSIBLE = 60.0
+"""The logarithm by which a cell that no row can have lies below the largest one."""
 
 
 @dataclass
@@ -76,15 +78,36 @@ class FitState:
 
     def refit(self, steps: int) -> None:
         """Fit the model to what was measured, starting from the present one."""
-        self.model = fit_model(
-            self.sizes, self.measured, self.total, start=self.model.potentials, steps=steps
-        )
+        start = forbid_cells(self.model.potentials, self.steps, self.groupings)
+        self.model = fit_model(self.sizes, self.measured, self.total, start=start, steps=steps)
 
     def finish(self) -> FittedTable:
         """The fitted table, after a last long fit."""
         self.refit(FINAL_STEPS)
         measurements = tuple(self.measured.values())
         return FittedTable(self.model, tuple(self.groupings), tuple(self.singles), measurements)
+
+
+def forbid_cells(
+    potentials: Mapping[Clique, Table], steps: TableSteps, groupings: list[ValueGrouping]
+) -> dict[Clique, Table]:
+    """Potentials with next to nothing in cells that no row can have.
+
+    A cell of groups stays where any of its values is possible. Rules that would make the model too
+    large are left to drawing.
+    """
+    forbidden = dict(potentials)
+    sizes = tuple(grouping.size for grouping in groupings)
+    for clique, zeros in steps.zeros.items():
+        if count_model_cells(sizes, [*forbidden, clique]) > MOST_MODEL_CELLS:
+            continue
+        possible = (~zeros).astype(float)
+        for axis, attribute in enumerate(clique):
+            grouped = np.tensordot(groupings[attribute].matrix, possible, axes=(1, axis))
+            possible = np.moveaxis(grouped, 0, axis)
+        table = forbidden.get(clique, np.zeros(possible.shape))
+        forbidden[clique] = np.where(possible > 0, table, table.max() - _IMPOSSIBLE)
+    return forbidden
 
 
 Method: TypeAlias = Callable[[TableSteps, tuple[SynthColumn, ...]], FittedTable]
@@ -160,7 +183,8 @@ def fit_histogram(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> Fitted
     total, _ = estimate_total([measurement])
     table = project_counts(measurement.counts, total)
     floor = 1e-12 * total
-    model = GraphicalModel(sizes, total, {everything: np.log(table + floor)})
+    potentials = forbid_cells({everything: np.log(table + floor)}, steps, whole)
+    model = GraphicalModel(sizes, total, potentials)
     singles = tuple(model.find_marginal((attribute,)) for attribute in everything)
     return FittedTable(model, tuple(whole), singles, (measurement,))
 

@@ -50,12 +50,13 @@ _NOT_USES = (
 
 def write_report(synthetic: Synthetic) -> str:
     """The page of one table."""
+    rows = synthetic.sample()
     return write_page(
         f"Synthetic {synthetic.facts['table']}",
         [
-            PageSection("What it is", _write_summary(synthetic), "about"),
+            PageSection("What it is", _write_summary(synthetic, rows), "about"),
             *_write_promises(),
-            *_write_sections(synthetic, synthetic.sample(), ""),
+            *_write_sections(synthetic, rows, ""),
         ],
     )
 
@@ -66,7 +67,7 @@ def write_pair_report(pair: SyntheticPair) -> str:
     child = str(pair.child.facts["table"])
     parents, children = pair.sample()
     sections = [
-        PageSection("What it is", _write_pair_summary(pair, children.num_rows), "about"),
+        PageSection("What it is", _write_pair_summary(pair, (parents, children)), "about"),
         *_write_promises(),
         *_write_sections(pair.parent, parents, f"{parent}: "),
         PageSection(
@@ -101,29 +102,37 @@ def _find_unit(synthetic: Synthetic) -> str:
     return str(synthetic.facts.get("unit", "parent"))
 
 
-def _write_pair_summary(pair: SyntheticPair, children: int) -> Html:
+def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) -> Html:
     """Facts of both tables; they were paid together."""
     parent = pair.parent
     child = pair.child
     lines = _list_facts(parent)
     names = f"{parent.facts['table']} and {child.facts['table']}"
-    lines["tables"] = f"{names}: {parent.rows:,} and {children:,} rows, estimated from noisy counts"
+    counts = f"{tables[0].num_rows:,} and {tables[1].num_rows:,} rows"
+    lines["tables"] = f"{names}: {counts}, estimated from noisy counts"
     lines["keys"] = (
         f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
         f"{parent.facts['table']}"
     )
+    for made, rows in ((parent, tables[0]), (child, tables[1])):
+        if made.constraints:
+            lines[f"rules of {made.facts['table']}"] = _write_rules(made, rows)
     return write_facts([line for line in lines.items() if line[1]])
 
 
-def _write_summary(synthetic: Synthetic) -> Html:
+def _write_rules(made: Synthetic, rows: pa.Table) -> str:
+    """The rules that every row meets, and how many rows were drawn again for them."""
+    counts = json.loads(rows.schema.metadata[b"dither"])
+    words = "; ".join(f"{c.text} ({c.provenance})" for c in made.constraints)
+    again = f"{words}. {counts['rejected']:,} drawn rows broke them and were drawn again"
+    return again + (f"; {counts['missing']:,} are missing" if counts["missing"] else "")
+
+
+def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
     lines = _list_facts(synthetic)
     lines["rows"] = f"{synthetic.rows:,}, estimated from noisy counts"
     if synthetic.constraints:
-        table = json.loads(synthetic.sample().schema.metadata[b"dither"])
-        lines["constraints"] = (
-            "; ".join(f"{c.text} ({c.provenance})" for c in synthetic.constraints)
-            + f". {table['rejected']:,} rows broke them and were drawn again"
-        )
+        lines["rules"] = _write_rules(synthetic, rows)
     return write_facts([line for line in lines.items() if line[1]])
 
 

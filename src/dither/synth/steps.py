@@ -6,12 +6,14 @@ how noisy it is are kept for the report.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod, sqrt
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dither.canonical import Number
 from dither.plan.algebra import Cells, Count, JointScores, Linear, Plan, Query, Scores
@@ -77,7 +79,10 @@ class MarginalCandidate:
 
 
 class TableSteps:
-    """Marginals and choices over the coded columns of one plan, out of one lease."""
+    """Marginals and choices over the coded columns of one plan, out of one lease.
+
+    `zeros` are cells of codes that no row can have, by public rules.
+    """
 
     def __init__(
         self,
@@ -95,6 +100,7 @@ class TableSteps:
         self._measure = measure
         self._errors: dict[tuple[Clique, Fraction], float] = {}
         self.released: list[ReleasedStep] = []
+        self.zeros: Mapping[Clique, NDArray[np.bool_]] = {}
 
     @property
     def left(self) -> Fraction:

@@ -17,7 +17,7 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Plan, Query
 from dither.plan.analysed_query import Analyses
 from dither.synth.columns import SynthColumn, make_columns
-from dither.synth.constraints import Constraint, check_constraints
+from dither.synth.constraints import Constraint, check_constraints, find_zeros, list_constraints
 from dither.synth.methods import METHODS, choose_method, fit_from_earlier, fit_from_public
 from dither.synth.steps import StepLease, TableSteps
 from dither.synth.synthetic import Synthetic
@@ -69,7 +69,8 @@ def plan_table(
         )
     plan, coded = make_columns(declared, names, analyses, bins, labels or {})
     check_constraints(constraints, names)
-    return SynthPlan(declared, plan, coded, choose_method(method, coded), constraints)
+    rules = list_constraints(declared, names, constraints)
+    return SynthPlan(declared, plan, coded, choose_method(method, coded), rules)
 
 
 def find_table(catalog: Catalog, name: str) -> Table:
@@ -111,6 +112,15 @@ class _NoLease:
         raise AssertionError("nothing was charged")
 
 
+def open_steps(
+    plan: SynthPlan, analyses: Analyses, price: SynthPrice, lease: StepLease
+) -> TableSteps:
+    """The steps of a lease over the codes of a plan."""
+    steps = TableSteps(lease, plan.plan, plan.names, analyses, price.measure)
+    steps.zeros = find_zeros(plan.constraints, plan.columns)
+    return steps
+
+
 def measure_table(
     plan: SynthPlan,
     analyses: Analyses,
@@ -120,7 +130,7 @@ def measure_table(
     start: Synthetic | PublicTable | None = None,
 ) -> Synthetic:
     """Run the method out of an open lease, from a starting point if there is one."""
-    steps = TableSteps(lease, plan.plan, plan.names, analyses, price.measure)
+    steps = open_steps(plan, analyses, price, lease)
     if isinstance(start, Synthetic):
         fitted = fit_from_earlier(steps, plan.columns, start.fitted)
     elif start is not None:

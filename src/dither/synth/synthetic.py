@@ -81,16 +81,33 @@ class Synthetic:
         rejected = 0
         missing = count
         for attempt in range(MOST_DRAWS if self.constraints else 1):
-            table = self._draw(missing, draw, attempt)
+            key = hashlib.sha256(self.key + f"{missing} {draw} {attempt}".encode()).digest()
+            table = self.decode(self.draw_codes(missing, key), key)
             is_rejected = find_rejected(table, self.constraints)
             rejected += int(is_rejected.sum())
             kept.append(table.filter(pa.array(~is_rejected)))
             missing -= kept[-1].num_rows
             if not missing:
                 break
-        table = pa.concat_tables(kept)
-        about = {"rejected": rejected, "missing": missing, **self.facts}
-        return table.replace_schema_metadata({"dither": json.dumps(about, default=str)})
+        return note_rejected(pa.concat_tables(kept), rejected, missing, self.facts)
+
+    def draw_valid(self, rows: int, key: bytes) -> tuple[NDArray[np.int32], pa.Table, int]:
+        """So many rows that break no rule, as codes and as values, and how many were drawn again;
+        fewer rows where 20 draws are not enough."""
+        codes = np.zeros((0, len(self.columns)), np.int32)
+        tables: list[pa.Table] = []
+        rejected = 0
+        for attempt in range(MOST_DRAWS if self.constraints else 1):
+            own_key = key + (str(attempt).encode() if attempt else b"")
+            drawn = self.draw_codes(rows - len(codes), own_key)
+            table = self.decode(drawn, own_key)
+            is_rejected = find_rejected(table, self.constraints)
+            rejected += int(is_rejected.sum())
+            codes = np.concatenate([codes, drawn[~is_rejected]])
+            tables.append(table.filter(pa.array(~is_rejected)))
+            if len(codes) == rows:
+                break
+        return codes, pa.concat_tables(tables), rejected
 
     def draw_codes(self, rows: int, key: bytes) -> NDArray[np.int32]:
         """Rows as codes of the values of each column."""
@@ -104,10 +121,6 @@ class Synthetic:
             for grouping, single in zip(self.fitted.groupings, self.fitted.singles, strict=True)
         ]
         return draw_values(groups, shares, key, is_even=self.is_drawn_evenly)
-
-    def _draw(self, rows: int, draw: int, attempt: int) -> pa.Table:
-        key = hashlib.sha256(self.key + f"{rows} {draw} {attempt}".encode()).digest()
-        return self.decode(self.draw_codes(rows, key), key)
 
     def decode(self, codes: NDArray[np.int32], key: bytes) -> pa.Table:
         """Codes as values of the source's types."""
@@ -228,3 +241,9 @@ class ErrorPrediction:
 
     columns: tuple[str, ...]
     distance: float | None
+
+
+def note_rejected(table: pa.Table, rejected: int, missing: int, facts: dict[str, Any]) -> pa.Table:
+    """The table with the counts of rows that broke a rule in its metadata, beside the facts."""
+    about = {"rejected": rejected, "missing": missing, **facts}
+    return table.replace_schema_metadata({"dither": json.dumps(about, default=str)})
