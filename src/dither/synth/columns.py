@@ -31,7 +31,7 @@ MOST_CODES = 1000
 """So that the cells of every pair are within what one query may count."""
 MOST_LABELS = 50
 """Labels that one CASE can tell apart."""
-_EPOCH = date(1970, 1, 1)
+EPOCH = date(1970, 1, 1)
 _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 
 
@@ -79,6 +79,12 @@ class SynthColumn:
         taken = pa.compute.if_else(pa.array(is_null), pa.scalar(None, pa.int64()), taken)
         return values.take(taken)
 
+    def list_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first and last grid integer of every code but null."""
+        codes = np.arange(self.size - self.has_null)
+        starts = np.maximum(self.first + codes * self.width, self.low)
+        return starts, np.minimum(self.first + (codes + 1) * self.width - 1, self.high)
+
     def encode(self, values: pa.ChunkedArray) -> NDArray[np.int64]:
         """Codes of values of this column's type: what `decode` undoes."""
         if not len(values):
@@ -93,7 +99,7 @@ class SynthColumn:
         if self.kind == "category":
             return self.labels.index(value)
         if self.kind == "date":
-            grid = int((value - _EPOCH).days)
+            grid = int((value - EPOCH).days)
         elif self.kind == "timestamp":
             grid = int(value.timestamp())
         else:
@@ -142,7 +148,7 @@ class SynthColumn:
         if self.kind == "boolean":
             return bool(grid)
         if self.kind == "date":
-            return _EPOCH + timedelta(days=grid)
+            return EPOCH + timedelta(days=grid)
         if self.kind == "timestamp":
             return datetime.fromtimestamp(grid, UTC)
         number = grid * self.step

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
@@ -23,12 +23,14 @@ from dither.canonical import dumps
 from dither.errors import ParameterError
 from dither.publish.seal import write_certificate
 from dither.synth.columns import SynthColumn
+from dither.synth.conditions import Condition, CountEstimate, find_weights
 from dither.synth.constraints import Constraint, find_rejected
 from dither.synth.contraction import Table
 from dither.synth.draw_rows import draw_rows, draw_uniform, draw_values
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import share_groups
 from dither.synth.junction_tree import Clique
+from dither.synth.model import GraphicalModel
 from dither.synth.quality import QualityCheck
 from dither.synth.steps import ReleasedStep
 
@@ -155,6 +157,45 @@ class Synthetic:
                 return position
         names = ", ".join(column.name for column in self.columns)
         raise ParameterError(f"no column {name!r} in this synthetic table: there are {names}")
+
+    def count(self, where: Condition) -> CountEstimate:
+        """The expected number of rows that meet a condition, such as
+        `{"ward": ["surgery"], "age": (18, 64)}`, exactly by the model."""
+        names = sorted(where, key=self._find_position)
+        if not names:
+            return CountEstimate(self.fitted.model.total, None)
+        table = self.find_marginal(*names)
+        cells = 1.0
+        for name in names:
+            weights = find_weights(self.columns[self._find_position(name)], where[name])
+            cells *= float(np.square(weights).sum())
+            table = np.tensordot(table, weights, axes=(0, 0))
+        errors = [
+            step.error * sqrt(cells)
+            for step in self.released
+            if step.kind == "counts" and {*names} <= {*step.columns}
+        ]
+        return CountEstimate(float(table), min(errors) if errors else None)
+
+    def given(self, where: Condition) -> Synthetic:
+        """The synthetic table of the rows that meet a condition: `made.given({"sex": ["f"]})`."""
+        potentials = dict(self.fitted.model.potentials)
+        singles = list(self.fitted.singles)
+        for name, allowed in where.items():
+            position = self._find_position(name)
+            grouping = self.fitted.groupings[position]
+            weights = find_weights(self.columns[position], allowed)
+            shares = share_groups(grouping, singles[position]) @ weights
+            evidence = np.log(np.maximum(shares, 1e-300))
+            own = potentials.get((position,), np.zeros(grouping.size))
+            potentials[(position,)] = own + evidence
+            singles[position] = singles[position] * weights
+        total = self.count(where).value
+        if total < 1e-6:
+            raise ParameterError("no row of the model meets this condition")
+        model = GraphicalModel(self.fitted.model.sizes, total, potentials)
+        fitted = FittedTable(model, self.fitted.groupings, tuple(singles))
+        return replace(self, fitted=fitted, signed=None, quality=())
 
     def predict_errors(self) -> list[ErrorPrediction]:
         """The error of every marginal of one and two columns that the noise alone explains."""
