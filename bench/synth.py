@@ -1,6 +1,6 @@
 """Synthetic tables: accuracy on the Adult census extract, CPU time and memory.
 
-    python bench/synth.py [--adult FOLDER] [--runs 5] [--quick] [--json]
+    python bench/synth.py [--adult FOLDER] [--runs 5] [--only adult|sizes] [--quick] [--json]
 
 FOLDER holds adult-discretised.csv and adult-discretised-domain.json (48,842 rows, 14 columns, from
 the data folder of private-pgm). Without it the lines of Adult are skipped and say why. Rows whose
@@ -254,11 +254,13 @@ def write_lines(epsilon: str, runs: int, found: dict[str, float]) -> list[dict[s
     return lines
 
 
-def measure_size(rows: int, columns: int, name: str, most: float) -> dict[str, object]:
+def measure_size(
+    rows: int, columns: int, name: str, most: float, size: int = 12
+) -> dict[str, object]:
     """CPU seconds of one fit on invented rows."""
-    sizes = {f"c{number}": 12 for number in range(columns)}
+    sizes = {f"c{number}": size for number in range(columns)}
     with tempfile.TemporaryDirectory() as scratch:
-        catalog = register(Path(scratch), invent_rows(rows, columns, 12), sizes)
+        catalog = register(Path(scratch), invent_rows(rows, columns, size), sizes)
         _, took = run_fit(catalog, "1", sizes)
     return line(name, took["cpu"], most, 1.0, unit="CPU s")
 
@@ -284,6 +286,7 @@ def main() -> None:
     parser.add_argument("--adult", type=Path, help="the folder of the Adult files")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="epsilon 1 once, no large tables")
+    parser.add_argument("--only", choices=("adult", "sizes"), help="half of the lines")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fit", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -291,16 +294,20 @@ def main() -> None:
         catalog, epsilon, sizes, out = given.fit
         fit_once(Path(catalog), epsilon, json.loads(sizes), Path(out))
         return
-    lines = [measure_propagation()]
-    if given.adult is None or not (given.adult / "adult-discretised.csv").exists():
+    lines = [] if given.only == "adult" else [measure_propagation()]
+    if given.only == "sizes":
+        pass
+    elif given.adult is None or not (given.adult / "adult-discretised.csv").exists():
         why = "no data: give the folder of adult-discretised.csv with --adult"
         lines += [skip(f"Adult at epsilon {epsilon}", why) for epsilon in TARGETS]
     else:
         epsilons = ["1"] if given.quick else list(TARGETS)
         lines += measure_adult(given.adult, 1 if given.quick else given.runs, epsilons)
-    if not given.quick:
+    if not given.quick and given.only != "adult":
         lines.append(measure_size(1_000_000, 14, "1e6 rows x 14 columns", 2 * MOST_CPU_SECONDS))
-        lines.append(measure_size(20_000, 50, "50 columns", 300.0))
+        lines.append(measure_size(20_000, 50, "50 columns of 12 values", 300.0))
+        lines.append(measure_size(20_000, 50, "50 columns of 32 values", 300.0, 32))
+        lines.append(measure_size(20_000, 30, "30 columns of 256 values", 300.0, 256))
     report("synth", lines, ("numpy", "scipy", "duckdb"), as_json=given.json)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dither.synth.constraints import Constraint
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
+    from dither.synth.warm_start import PublicTable
     from dither.workloads.adaptive_histogram import AskedHistogram
     from dither.workloads.adaptive_ranges import AskedRanges
     from dither.workloads.asked_workload import AskedWorkload
@@ -247,6 +248,7 @@ class AlgorithmDoor:
         bins: Mapping[str, int] | None = None,
         constraints: Sequence[Constraint] = (),
         labels_epsilon: Number | None = None,
+        start_from: Synthetic | PublicTable | None = None,
     ) -> Synthetic:
         """Make a table that may be shared: `con.synthesize("patients", epsilon=1).sample()`.
 
@@ -254,6 +256,8 @@ class AlgorithmDoor:
         Methods: "aim", "mst", "mwem", "privbayes", "histogram", "independent", or "auto". `bins`
         says into how many bins of equal width a number or date goes. `labels_epsilon` buys, for
         each undeclared category, the labels that many people share; others become `other`.
+        `start_from` is an earlier synthetic table of these columns, paid by the same budgets, or
+        `PublicTable(rows, provenance="...")`.
         """
         from dither.synth.asking import SynthAsker, read_synth_price
 
@@ -274,7 +278,28 @@ class AlgorithmDoor:
             constraints=constraints,
             buy_labels=None if labels_epsilon is None else buy_labels,
             labels_epsilon=labels_epsilon,
+            start_from=start_from,
         )
+
+    def check_synthetic(
+        self,
+        synthetic: Synthetic,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        pairs: Sequence[tuple[str, str]] | None = None,
+    ) -> Synthetic:
+        """Count pairs of columns anew and hold them against a synthetic table, for a price of its
+        own: the table with `quality`, which its report shows.
+
+        Without `pairs`, the first 20 that were not measured.
+        """
+        from dither.synth.asking import SynthAsker, read_synth_price
+
+        self._refuse_closed_pot()
+        view = self._view()
+        price = read_synth_price(view, epsilon, rho)
+        return SynthAsker(self._curator, self._pot, view).check(synthetic, price, pairs)
 
     def synthesize_linked(
         self,

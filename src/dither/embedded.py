@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
+    from dither.publish.lease_certificate import LeaseRemarks
     from dither.steward.rehearsal import Rehearsals
 
 
@@ -238,6 +239,23 @@ class EmbeddedCurator:
             remarks.commitment,
             mode,
         )
+        return sign(body, ensure_signing_key(self._state))
+
+    def sign_lease(self, release_id: str, remarks: LeaseRemarks) -> dict[str, Any] | None:
+        """The certificate of a lease that is over; None for a frame, which promises no total."""
+        from dither.publish.lease_certificate import write_lease_body
+
+        version = self.kernel.version
+        record = next(r for r in self.reports.history() if r.release_id == release_id)
+        if version.context == LIBRARY or record.public["version"] != version.number:
+            return None
+        mode = replace(EMBEDDED, not_promised=(*EMBEDDED.not_promised, *self._list_losses()))
+        balances = PotBalances(self.list_pots(), horizon=horizon(self.kernel.catalog))
+        pots = {pot.name: pot for pot in balances.pots}
+        path = tuple(pots[pot.name] for pot in self.reports.path(record.pot))
+        incidents = self.reports.incidents()
+        person = balances.person()
+        body = write_lease_body(record, version, remarks, path, incidents, person, mode)
         return sign(body, ensure_signing_key(self._state))
 
     def _list_losses(self) -> list[str]:

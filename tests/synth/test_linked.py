@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dither.errors import ParameterError
+from dither.synth import load_linked
 from tests.synth.survey import invent_people, invent_trips, open_survey
 
 COLUMNS = {"people": ["town", "sport", "age"]}
@@ -79,6 +80,15 @@ def test_what_cannot_be_linked_is_refused(con: Any) -> None:
 def test_the_page_says_what_rows_follow(pair: Any, tmp_path: Path) -> None:
     page = pair.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
-    assert "Rows follow the parent" in page and "town, sport" in page
+    assert "Values of trips follow town, sport, age of their person" in page
     assert page.count("What is private about it</h2>") == 1
+    columns = page.split("<h2>trips: Columns")[1].split("<h2>trips: Expected")[0]
+    assert "by_car" in columns and "owner_" not in columns
     assert pair.certificate()["links"] == list(pair.links)
+
+
+def test_saved_linked_tables_give_the_same_rows_again(pair: Any, tmp_path: Path) -> None:
+    pair.save(tmp_path / "pair.json")
+    again = load_linked(tmp_path / "pair.json")
+    assert all(a.equals(b) for a, b in zip(again.sample(), pair.sample(), strict=True))
+    assert again.key == pair.key

@@ -255,3 +255,23 @@ def test_errors_say_what_to_do(refusing: Any) -> None:
         refusing.synthesize("people", epsilon=1, columns=["hobby"])
     with pytest.raises(DitherError, match="Pay more, or name fewer columns"):
         refusing.synthesize("people", epsilon="1e-4")
+
+
+def test_counts_and_rows_under_a_condition(con: Any, people: pa.Table) -> None:
+    """The oracle counts the source's own rows; at this price the noise is a few of 3,000."""
+    made = con.synthesize("people", epsilon=LARGE, columns=[*COLUMNS, "pay"], method="aim")
+    rows = people.to_pylist()
+    real = sum(row["work"] == "desk" and 2 <= row["age"] <= 5 for row in rows)
+    estimate = made.count({"work": ["desk"], "age": (2, 5)})
+    assert abs(estimate.value - real) < 60
+    assert made.count({}).value == pytest.approx(made.fitted.model.total)
+    cheap = sum(row["pay"] is not None and row["pay"] <= 1000 for row in rows)
+    assert abs(made.count({"pay": (0, 1000)}).value - cheap) < 60
+    some = made.given({"work": ["desk"], "age": (2, 5)})
+    table = some.sample(200)
+    assert {*table["work"].to_pylist()} == {"desk"}
+    assert {*table["age"].to_pylist()} <= {2, 3, 4, 5}
+    assert abs(some.rows - estimate.value) <= 1
+    for bad in ({"work": ["baker"]}, {"work": "desk"}, {"age": []}, {"wage": [1]}, {"age": [99]}):
+        with pytest.raises(ParameterError):
+            made.count(bad)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
+    from dither.publish.lease_certificate import LeaseRemarks
 
 
 class Pricer(Protocol):
@@ -117,6 +118,9 @@ class CuratorAccess(Protocol):
         self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """The signed certificate of an answer that was computed from these releases alone."""
+
+    def sign_lease(self, release_id: str, remarks: LeaseRemarks) -> dict[str, Any] | None:
+        """The signed certificate of a lease that is over; None where none is given."""
 
     def name_commands(self, message: str) -> str:
         """A message with the commands that it names, as the reader can type them."""

@@ -213,6 +213,7 @@ def _describe_public(catalog: Catalog) -> list[str]:
         for table in catalog.tables
         if table.kind == "public"
     ]
+    sentences += [f"the rule {fact}." for fact in list_rules(catalog)]
     for table in catalog.private_tables:
         for column in table.columns:
             if isinstance(column, (Integer, Decimal, Date, Timestamp)):
@@ -224,6 +225,15 @@ def _describe_public(catalog: Catalog) -> list[str]:
                     f"the labels of {table.name}.{column.name}, from: table {column.values.table}."
                 )
     return sentences
+
+
+def list_rules(catalog: Catalog) -> list[str]:
+    """List the rules between columns, each with its source: no noise protects them."""
+    return [
+        f"{table.name}: {rule.text}, from: {rule.provenance}"
+        for table in catalog.private_tables
+        for rule in table.rules
+    ]
 
 
 def _write_section(title: str, lines: list[str]) -> str:

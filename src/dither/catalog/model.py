@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dither.catalog.columns import Column
+from dither.catalog.row_rules import RowRule
 
 Neighbours = Literal["add_remove", "replace"]
 
@@ -104,7 +105,8 @@ Owner: TypeAlias = OwnerColumn | OwnerReference
 class Table:
     """A table. Public ones have neither owner nor limits; under unit `row` there is no owner.
 
-    `source_columns` pairs a column with its name at the source, where that is another.
+    `source_columns` pairs a column with its name at the source, where that is another. `rules` are
+    what every row meets: registration drops those that do not.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Table:
     max_rows: int | None
     columns: tuple[Column, ...]
     source_columns: tuple[tuple[str, str], ...] = ()
+    rules: tuple[RowRule, ...] = ()
     line: int = field(default=0, compare=False, kw_only=True)
 
     def column(self, name: str) -> Column:

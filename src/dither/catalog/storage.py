@@ -145,6 +145,8 @@ def _write_table(table: Table) -> dict[str, Any]:
         | ({"from": source_columns[column.name]} if column.name in source_columns else {})
         for column in table.columns
     ]
+    if table.rules:
+        tree["rules"] = [{"rule": r.text, "provenance": r.provenance} for r in table.rules]
     return tree
 
 

@@ -35,6 +35,7 @@ from dither.catalog.model import (
     Table,
     Unit,
 )
+from dither.catalog.row_rules import RowRule
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ def _read_table(tree: dict[str, Any]) -> Table:
         source_columns=tuple(
             (column["name"], column["from"]) for column in tree["columns"] if "from" in column
         ),
+        rules=tuple(RowRule(rule["rule"], rule["provenance"]) for rule in tree.get("rules", ())),
     )
 
 

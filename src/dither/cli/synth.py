@@ -32,6 +32,13 @@ def synth(
     method: Annotated[
         str, typer.Option(help="auto, aim, mst, mwem, privbayes, histogram or independent.")
     ] = "auto",
+    bins: Annotated[
+        str | None, typer.Option(help="Bins of numbers and dates, such as cost=40,day=12.")
+    ] = None,
+    labels_epsilon: Annotated[
+        str | None,
+        typer.Option(help="Buys the labels of each undeclared category, beside --epsilon."),
+    ] = None,
     pot: Annotated[str, typer.Option(help="The budget that pays.")] = "total",
     to: Annotated[
         Path, typer.Option(help="A folder for tables, model, certificate and report.")
@@ -46,9 +53,20 @@ def synth(
     if to.exists() and any(to.iterdir()):
         raise ParameterError(f"{to} is not empty: choose another folder with --to")
     names = [name.strip() for name in columns.split(",")] if columns else None
+    by_column = _read_bins(bins)
+    if child is not None and labels_epsilon is not None:
+        raise ParameterError("--labels-epsilon is for one table: linked ones take declared labels")
     con = connect(catalog, pot=pot, state=state)
     if child is None:
-        made = con.synthesize(table, epsilon=epsilon, rho=rho, columns=names, method=method)
+        made = con.synthesize(
+            table,
+            epsilon=epsilon,
+            rho=rho,
+            columns=names,
+            method=method,
+            bins=by_column,
+            labels_epsilon=labels_epsilon,
+        )
         to.mkdir(parents=True, exist_ok=True)
         made.save(to / "model.json")
         made.certificate(to / "certificate.json")
@@ -57,9 +75,17 @@ def synth(
     else:
         by_table = {} if names is None else {table: names}
         pair = con.synthesize_linked(
-            table, child, epsilon=epsilon, rho=rho, columns=by_table, method=method
+            table,
+            child,
+            epsilon=epsilon,
+            rho=rho,
+            columns=by_table,
+            method=method,
+            bins=by_column,
         )
         to.mkdir(parents=True, exist_ok=True)
+        pair.save(to / "model.json")
+        pair.certificate(to / "certificate.json")
         pair.report(to / "report.html")
         parents, children = pair.sample()
         tables = {table: parents, child: children}
@@ -72,6 +98,14 @@ def synth(
     for name, count in shown.items():
         console.print(f"{name}: {count:,} synthetic rows", highlight=False)
     console.print(f"read {to / 'report.html'} before you share them", highlight=False)
+
+
+def _read_bins(text: str | None) -> dict[str, int]:
+    """Numbers of bins by column, from the text of --bins."""
+    entries = [entry.strip().partition("=") for entry in (text or "").split(",") if entry.strip()]
+    if any(not bins.strip().isdigit() for _, _, bins in entries):
+        raise ParameterError(f"--bins is a list such as cost=40,day=12, got {text!r}")
+    return {name.strip(): int(bins) for name, _, bins in entries}
 
 
 def _write_table(rows: pa.Table, file: Path) -> Path:

@@ -236,6 +236,9 @@ class JobAccess:
         """None: the algorithm runs here."""
         return None
 
+    def sign_lease(self, release_id: str, remarks: object) -> None:
+        """None: a served dataset signs certificates of releases alone."""
+
     def fixed_lease(self, query: Query, *, rho: Number, steps: int) -> OpenFixedLease:
         """Charge the pot for so many steps of the loss of this query."""
         if steps > MOST_STEPS:

@@ -19,7 +19,7 @@ from typing import Any
 
 from dither.canonical import fraction_text
 from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
-from dither.catalog.explain import UNPROTECTED
+from dither.catalog.explain import UNPROTECTED, list_rules
 from dither.catalog.scalar_texts import write_days, write_seconds
 from dither.plan.algebra import Scan, nodes_of, plan_hash
 from dither.plan.algebra import to_json as plan_json
@@ -106,7 +106,7 @@ def write_body(
                 for person in catalog.people
                 if not person.protected
             ],
-            "over_all_windows": "" if over_windows is None else _state_over_windows(over_windows),
+            "over_all_windows": "" if over_windows is None else state_over_windows(over_windows),
         },
         "mechanisms": describe_steps(release),
         "bounds": _list_bounds(catalog, list_used_columns(release)),
@@ -119,10 +119,10 @@ def write_body(
                 for name, taken in release.charges.items()
             },
         },
-        "pots": {pot_on_path.name: _describe_pot(pot_on_path, release) for pot_on_path in pot_path},
+        "pots": {pot.name: describe_pot(pot, release.charges.get(pot.name)) for pot in pot_path},
         "post_processing": list(post_processing),
         "values": {"commitment": commitment},
-        "unprotected": list(UNPROTECTED),
+        "unprotected": [*UNPROTECTED, *list_rules(catalog)],
         "incidents": [
             {"reserve": incident.reserve, "code": incident.code} for incident in incidents
         ],
@@ -130,7 +130,7 @@ def write_body(
     }
 
 
-def _state_over_windows(guarantee: LabelledGuarantee) -> str:
+def state_over_windows(guarantee: LabelledGuarantee) -> str:
     """Write the person-level figure of a (person, window) unit.
 
     It holds over all windows that the catalog declares.
@@ -214,9 +214,8 @@ def format_rounded_up(value: Fraction) -> str:
     return f"{decimal:f}" if decimal == 0 or decimal >= Digits("1e-4") else f"{decimal:e}"
 
 
-def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
+def describe_pot(pot: Pot, taken: Charge | None) -> dict[str, Any]:
     """Describe a pot: its rule, what this release took, its totals and what it promises."""
-    taken = release.charges.get(pot.name)
     epsilon, delta = pot.rule.guarantee(pot.ceiling)
     return {
         "kind": pot.kind,

@@ -262,6 +262,9 @@ class RemoteCurator:
         self._signing_key = check_certificate(certificate, release, commitment, self._signing_key)
         return certificate
 
+    def sign_lease(self, release_id: str, remarks: object) -> None:
+        """None: a served dataset signs certificates of releases alone."""
+
     def name_commands(self, message: str) -> str:
         """The message as it is: only the steward's machine has the file of the catalog."""
         return message

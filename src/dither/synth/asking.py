@@ -19,20 +19,25 @@ from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Price
 from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.ledger import LedgerView
-from dither.synth.columns import MOST_LABELS
+from dither.publish.lease_certificate import LeaseRemarks
+from dither.synth.columns import MOST_LABELS, write_plan
 from dither.synth.constraints import Constraint
 from dither.synth.linked import LinkedPlan, SyntheticPair, measure_linked, plan_linked
+from dither.synth.quality import list_unmeasured, measure_quality
+from dither.synth.steps import TableSteps
 from dither.synth.stored_model import read_model, read_pair
 from dither.synth.synthesize import (
     SynthPlan,
     SynthPrice,
     check_price,
+    check_start,
     find_table,
-    fit_table,
     list_columns,
+    measure_table,
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
+from dither.synth.warm_start import PublicTable
 
 BuyLabels = Callable[[str, str], tuple[str, ...]]
 
@@ -88,6 +93,24 @@ def read_terms_price(terms: Mapping[str, Any]) -> SynthPrice:
     return SynthPrice(measure, positive(terms["price"], measure), terms["asked"])
 
 
+def write_remarks(tables: Sequence[Synthetic], asked: str, commitment: str) -> LeaseRemarks:
+    """What a certificate says of synthetic tables: every step with its noise, limits and public
+    facts."""
+    steps = []
+    limits = []
+    unprotected = []
+    for made in tables:
+        name = made.facts["table"]
+        limits.append(f"{name}: at most {made.facts['rows_per_unit']} rows of one unit")
+        unprotected += [f"{name}: {fact}" for fact in made.list_unprotected()]
+        steps += [f"{name}: {step.write_words()}" for step in made.released]
+    names = " and ".join(str(made.facts["table"]) for made in tables)
+    text = f"synthetic {names} by {tables[0].facts['method']}"
+    return LeaseRemarks(
+        text, asked, tuple(steps), tuple(limits), tuple(unprotected), f"model {commitment}"
+    )
+
+
 class LeaseAccess(Protocol):
     """What is asked of a curator: public facts, and a lease or a whole job."""
 
@@ -100,6 +123,9 @@ class LeaseAccess(Protocol):
 
     def run_algorithm(self, name: str, terms: Mapping[str, Any], pot: str) -> str | None:
         """Run an algorithm where the data is; None where it runs here."""
+
+    def sign_lease(self, release_id: str, remarks: LeaseRemarks) -> dict[str, Any] | None:
+        """The signed certificate of a lease that is over; None where none is given."""
 
 
 class SynthAsker:
@@ -129,6 +155,7 @@ class SynthAsker:
         constraints: Sequence[Constraint],
         buy_labels: BuyLabels | None,
         labels_epsilon: Number | None = None,
+        start_from: object = None,
     ) -> Synthetic:
         """One table. Labels of undeclared categories are bought first, by a charge of their own."""
         names = self._list_names(table, columns)
@@ -147,11 +174,14 @@ class SynthAsker:
             price = _add_labels_price(price, labels_epsilon, undeclared)
         plan = self._plan(table, names, method, bins, constraints, labels)
         check_price(plan, self._analyses, price)
+        start = check_start(start_from, plan, self._facts(), self._list_pots())
+        if start is not None:
+            return self._fit(plan, price, start)
         terms = write_terms(plan, bins or {}, labels, price)
         document = self._curator.run_algorithm("synthesize", terms, self._pot)
         if document is not None:
             return read_model(document)
-        return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
+        return self._fit(plan, price)
 
     def run(self, terms: Mapping[str, Any]) -> Synthetic:
         """The table that the terms of a job describe, out of one lease."""
@@ -162,7 +192,18 @@ class SynthAsker:
             terms["table"], columns, terms["method"], terms["bins"], constraints, labels
         )
         price = read_terms_price(terms)
-        return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
+        check_price(plan, self._analyses, price)
+        return self._fit(plan, price)
+
+    def _fit(
+        self, plan: SynthPlan, price: SynthPrice, start: Synthetic | PublicTable | None = None
+    ) -> Synthetic:
+        """Charge the lease, run the method, and sign what was released."""
+        with self._open_lease(price) as lease:
+            facts = self._facts() | {"release": lease.release_id, "pots": self._list_pots()}
+            made = measure_table(plan, self._analyses, price, lease, facts, start)
+        remarks = write_remarks([made], price.asked, made.key.hex())
+        return replace(made, signed=self._curator.sign_lease(lease.release_id, remarks))
 
     def ask_linked(
         self,
@@ -220,8 +261,10 @@ class SynthAsker:
         return plan
 
     def _measure_linked(self, plan: LinkedPlan, price: SynthPrice) -> SyntheticPair:
-        with self._make_lease(price)() as lease:
-            return measure_linked(plan, self._analyses, price, lease, self._facts())
+        with self._open_lease(price) as lease:
+            pair = measure_linked(plan, self._analyses, price, lease, self._facts())
+        remarks = write_remarks([pair.parent, pair.child], price.asked, pair.key.hex())
+        return replace(pair, signed=self._curator.sign_lease(lease.release_id, remarks))
 
     def _plan(
         self,
@@ -252,8 +295,34 @@ class SynthAsker:
         domains = self._analyses.analyse_rows(Scan(table)).columns
         return tuple(name for name in names if name in domains and domains[name].undeclared)
 
-    def _make_lease(self, price: SynthPrice) -> Callable[[], OpenLease]:
-        return lambda: self._curator.open_lease(Price(**{price.measure: price.value}), self._pot)
+    def check(
+        self, made: Synthetic, price: SynthPrice, pairs: Sequence[tuple[str, str]] | None
+    ) -> Synthetic:
+        """The table with a check of some pairs against the data, paid by a lease of its own."""
+        facts = self._facts()
+        if any(made.facts.get(name) != value for name, value in facts.items()):
+            raise ParameterError(
+                "this table was made of another dataset or version: check it where it was made"
+            )
+        names = tuple(column.name for column in made.columns)
+        table = find_table(self._version.catalog, made.facts["table"])
+        if not {*names} <= {*table.column_names}:
+            raise ParameterError(
+                "a check is of one table: make the child of linked tables alone to check it"
+            )
+        cliques = list_unmeasured(names, pairs, made.fitted)
+        plan = write_plan(table.name, made.columns)
+        with self._open_lease(price) as lease:
+            steps = TableSteps(lease, plan, names, self._analyses, price.measure)
+            checks = measure_quality(steps, names, made.fitted, cliques, lease.left)
+        return replace(made, quality=(*made.quality, *checks))
+
+    def _list_pots(self) -> list[str]:
+        """The pots on the path that pays."""
+        return [pot.name for pot in self._view.path]
+
+    def _open_lease(self, price: SynthPrice) -> OpenLease:
+        return self._curator.open_lease(Price(**{price.measure: price.value}), self._pot)
 
     def _facts(self) -> dict[str, Any]:
         """What every certificate of a synthetic table says of the dataset."""

@@ -31,7 +31,7 @@ MOST_CODES = 1000
 """So that the cells of every pair are within what one query may count."""
 MOST_LABELS = 50
 """Labels that one CASE can tell apart."""
-_EPOCH = date(1970, 1, 1)
+EPOCH = date(1970, 1, 1)
 _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 
 
@@ -79,6 +79,54 @@ class SynthColumn:
         taken = pa.compute.if_else(pa.array(is_null), pa.scalar(None, pa.int64()), taken)
         return values.take(taken)
 
+    def list_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first and last grid integer of every code but null."""
+        codes = np.arange(self.size - self.has_null)
+        starts = np.maximum(self.first + codes * self.width, self.low)
+        return starts, np.minimum(self.first + (codes + 1) * self.width - 1, self.high)
+
+    def encode(self, values: pa.ChunkedArray) -> NDArray[np.int64]:
+        """Codes of values of this column's type: what `decode` undoes."""
+        if not len(values):
+            return np.zeros(0, np.int64)
+        distinct = values.combine_chunks().dictionary_encode()
+        known = [self._find_code(value) for value in distinct.dictionary.to_pylist()]
+        codes = np.array([*known, self.size - 1], np.int64)
+        positions: NDArray[np.int64] = distinct.indices.fill_null(len(known)).to_numpy()
+        return codes[positions]
+
+    def _find_code(self, value: Any) -> int:
+        if self.kind == "category":
+            return self.labels.index(value)
+        if self.kind == "date":
+            grid = int((value - EPOCH).days)
+        elif self.kind == "timestamp":
+            grid = int(value.timestamp())
+        else:
+            grid = int(Fraction(value) / self.step)
+        return (grid - self.first) // self.width
+
+    def write_expression(self) -> Expression:
+        """The codes as an expression over the registered column."""
+        if self.is_bought:
+            return self._write_case()
+        if self.width == 1:
+            return Column(self.name)
+        argument: Expression = Column(self.name)
+        if self.kind in ("date", "timestamp"):
+            since = Value("date" if self.kind == "date" else "timestamp", Fraction(self.low))
+            argument = Call(_TIME_DIFFERENCES[self.kind], (since, argument))
+        return Call("bin", (argument, Value("number", self.width * self.step)))
+
+    def _write_case(self) -> Expression:
+        """Bought labels by their codes; whatever is none of them is the last."""
+        arguments: list[Expression] = []
+        for code, label in enumerate(self.labels[:-1]):
+            arguments.append(Call("eq", (Column(self.name), Value("text", label))))
+            arguments.append(Value("number", Fraction(code)))
+        arguments.append(Value("number", Fraction(len(self.labels) - 1)))
+        return Call("case", tuple(arguments)) if len(arguments) > 1 else arguments[0]
+
     @property
     def arrow_type(self) -> pa.DataType:
         """The type of the values."""
@@ -100,7 +148,7 @@ class SynthColumn:
         if self.kind == "boolean":
             return bool(grid)
         if self.kind == "date":
-            return _EPOCH + timedelta(days=grid)
+            return EPOCH + timedelta(days=grid)
         if self.kind == "timestamp":
             return datetime.fromtimestamp(grid, UTC)
         number = grid * self.step
@@ -123,10 +171,15 @@ def make_columns(
     """
     coded = make_codes(table, names, analyses, bins, labels)
     columns = tuple(column for column, _ in coded)
-    if all(isinstance(expression, Column) for _, expression in coded):
-        return Scan(table.name), columns
-    named = tuple(Named(column.name, expression) for column, expression in coded)
-    return Project(Scan(table.name), named), columns
+    return write_plan(table.name, columns), columns
+
+
+def write_plan(table: str, columns: tuple[SynthColumn, ...]) -> Plan:
+    """The plan whose columns are the codes of these columns of a table."""
+    named = tuple(Named(column.name, column.write_expression()) for column in columns)
+    if all(isinstance(entry.of, Column) for entry in named):
+        return Scan(table)
+    return Project(Scan(table), named)
 
 
 def make_codes(
@@ -138,10 +191,11 @@ def make_codes(
 ) -> list[tuple[SynthColumn, Expression]]:
     """Every column with the expression of its codes."""
     domains = analyses.analyse_rows(Scan(table.name)).columns
-    return [
+    columns = [
         _make_column(name, domains[_find_name(name, domains, table)], bins, labels)
         for name in names
     ]
+    return [(column, column.write_expression()) for column in columns]
 
 
 def _find_name(name: str, domains: Mapping[str, Domain], table: Table) -> str:
@@ -152,7 +206,7 @@ def _find_name(name: str, domains: Mapping[str, Domain], table: Table) -> str:
 
 def _make_column(
     name: str, domain: Domain, bins: Mapping[str, int], labels: Mapping[str, tuple[str, ...]]
-) -> tuple[SynthColumn, Expression]:
+) -> SynthColumn:
     if domain.undeclared and name in labels:
         return _make_bought(name, labels[name])
     if domain.undeclared:
@@ -173,10 +227,9 @@ def _make_column(
         raise ParameterError(
             f"{name} has {values:,} labels: at most {MOST_CODES:,}. Declare a coarser column"
         )
-    column = SynthColumn(
+    return SynthColumn(
         name, domain.kind, codes, domain.nullable, low, 1, low, high, domain.step, domain.labels
     )
-    return column, Column(name)
 
 
 def _needs_bins(name: str, domain: Domain, values: int, bins: Mapping[str, int]) -> bool:
@@ -184,46 +237,22 @@ def _needs_bins(name: str, domain: Domain, values: int, bins: Mapping[str, int])
     return is_long and values > min(bins.get(name, MOST_VALUES), MOST_CODES - 1)
 
 
-def _make_binned(name: str, domain: Domain, bins: int) -> tuple[SynthColumn, Expression]:
+def _make_binned(name: str, domain: Domain, bins: int) -> SynthColumn:
     """Bins of equal width: multiples of the width, counted from 0, or from the first time."""
     if not 2 <= bins < MOST_CODES:
         raise ParameterError(f"{name} takes 2 to {MOST_CODES - 1} bins, got {bins}")
     low, high = domain.listed
     width = -(-(high - low + 1) // bins)
-    argument: Expression = Column(name)
-    start = (low // width) * width
-    step = domain.step
-    if domain.kind in _TIME_DIFFERENCES:
-        since = Value(domain.kind, Fraction(low))
-        argument = Call(_TIME_DIFFERENCES[domain.kind], (since, Column(name)))
-        start = low
+    start = low if domain.kind in _TIME_DIFFERENCES else (low // width) * width
     codes = (high - start) // width + 1 + domain.nullable
-    expression = Call("bin", (argument, Value("number", width * step)))
-    column = SynthColumn(name, domain.kind, codes, domain.nullable, start, width, low, high, step)
-    return column, expression
+    kind = domain.kind
+    return SynthColumn(name, kind, codes, domain.nullable, start, width, low, high, domain.step)
 
 
-def _make_bought(name: str, labels: tuple[str, ...]) -> tuple[SynthColumn, Expression]:
+def _make_bought(name: str, labels: tuple[str, ...]) -> SynthColumn:
     """Bought labels and `other`, which also stands for nulls."""
-    kept = labels[:MOST_LABELS]
-    arguments: list[Expression] = []
-    for code, label in enumerate(kept):
-        arguments.append(Call("eq", (Column(name), Value("text", label))))
-        arguments.append(Value("number", Fraction(code)))
-    arguments.append(Value("number", Fraction(len(kept))))
-    size = len(kept) + 1
-    column = SynthColumn(
-        name,
-        "category",
-        size,
-        False,
-        0,
-        1,
-        0,
-        size - 1,
-        Fraction(1),
-        (*kept, OTHER),
-        is_bought=True,
+    kept = (*labels[:MOST_LABELS], OTHER)
+    last = len(kept) - 1
+    return SynthColumn(
+        name, "category", len(kept), False, 0, 1, 0, last, Fraction(1), kept, is_bought=True
     )
-    expression = Call("case", tuple(arguments)) if kept else arguments[0]
-    return column, expression

@@ -2,13 +2,17 @@
 
 One attribute after the other is drawn, given those that it shares a maximal clique with. Among the
 rows that agree on these, the values are spread by systematic sampling: m rows with probabilities p
-get floor(m p) or ceil(m p) of each value. Chance comes from a key, so that the same model and key
-give the same rows again; the key is public, since a model is made of released numbers alone.
+get floor(m p) or ceil(m p) of each value. Which row gets which is spread evenly over what was drawn
+before: rows that are alike take points of a golden ratio sequence, which lie far apart. Chance
+comes from a key, so that the same model and key give the same rows again; the key is public, since
+a model is made of released numbers alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +21,7 @@ from dither.synth.contraction import Table, add_up
 from dither.synth.junction_tree import Clique
 from dither.synth.model import GraphicalModel
 
+_GOLDEN = (5.0**0.5 - 1) / 2
 _CHUNK = 1 << 22
 """Cells of one comparison of rows with running sums: bounds memory."""
 
@@ -33,23 +38,35 @@ def draw_uniform(key: bytes, label: str, count: int) -> NDArray[np.float64]:
     return uniform
 
 
-def draw_rows(model: GraphicalModel, rows: int, key: bytes) -> NDArray[np.int32]:
+def draw_rows(
+    model: GraphicalModel, rows: int, key: bytes, *, is_even: bool = True
+) -> NDArray[np.int32]:
     """A table of codes: one row for each drawn row, one column for each attribute."""
-    codes = _draw_given(model, {}, rows, key)
+    codes = _draw_given(model, {}, rows, key, is_even=is_even)
     order = np.argsort(draw_uniform(key, "order", rows), kind="stable")
     return codes[order]
 
 
 def draw_rows_given(
-    model: GraphicalModel, fixed_codes: dict[int, NDArray[np.int32]], rows: int, key: bytes
+    model: GraphicalModel,
+    fixed_codes: dict[int, NDArray[np.int32]],
+    rows: int,
+    key: bytes,
+    *,
+    is_even: bool = True,
 ) -> NDArray[np.int32]:
     """Rows whose given attributes have the given codes, in that order; the others are drawn by the
     model's conditional distribution. One maximal clique must have all given attributes."""
-    return _draw_given(model, fixed_codes, rows, key)
+    return _draw_given(model, fixed_codes, rows, key, is_even=is_even)
 
 
 def _draw_given(
-    model: GraphicalModel, fixed_codes: dict[int, NDArray[np.int32]], rows: int, key: bytes
+    model: GraphicalModel,
+    fixed_codes: dict[int, NDArray[np.int32]],
+    rows: int,
+    key: bytes,
+    *,
+    is_even: bool,
 ) -> NDArray[np.int32]:
     codes = np.zeros((rows, len(model.sizes)), np.int32)
     for attribute, column in fixed_codes.items():
@@ -63,10 +80,18 @@ def _draw_given(
             kept = tuple(sorted((*drawn, attribute)))
             table = add_up(model.beliefs[index], clique, kept)
             table = np.moveaxis(table, kept.index(attribute), -1)
-            codes[:, attribute] = _draw_attribute(table, codes[:, list(drawn)], key, attribute)
+            others = [codes[:, a] for a in order_by_size(done - {*drawn}, model.sizes)]
+            codes[:, attribute] = _draw_attribute(
+                table, codes[:, list(drawn)], key, attribute, others if is_even else None
+            )
             drawn = tuple(sorted((*drawn, attribute)))
             done.add(attribute)
     return codes
+
+
+def order_by_size(attributes: Iterable[int], sizes: tuple[int, ...]) -> list[int]:
+    """Attributes with many values first: their cells are the sparsest, and chance hurts most."""
+    return sorted(attributes, key=lambda attribute: (-sizes[attribute], attribute))
 
 
 def _walk_cliques(model: GraphicalModel, fixed: set[int]) -> list[tuple[int, Clique]]:
@@ -86,31 +111,63 @@ def _walk_cliques(model: GraphicalModel, fixed: set[int]) -> list[tuple[int, Cli
     return [(index, cliques[index]) for index in order]
 
 
-def draw_inside(
-    shares: Table, groups: NDArray[np.int32], key: bytes, attribute: int
+def draw_values(
+    groups: NDArray[np.int32], shares: list[Table], key: bytes, *, is_even: bool = True
 ) -> NDArray[np.int32]:
-    """The value of every row, given its group: `shares` has a row for each group."""
-    return _draw_attribute(shares, groups[:, None], key, f"inside {attribute}")
+    """The values of every row, given its groups: of each attribute the shares of the values (last
+    axis) in every group."""
+    sizes = tuple(len(table) for table in shares)
+    values = np.empty_like(groups)
+    for attribute, table in enumerate(shares):
+        others = order_by_size({*range(len(shares))} - {attribute}, sizes)
+        values[:, attribute] = _draw_attribute(
+            table,
+            groups[:, [attribute]],
+            key,
+            f"inside {attribute}",
+            [groups[:, other] for other in others] if is_even else None,
+        )
+    return values
 
 
 def _draw_attribute(
-    table: Table, fixed_codes: NDArray[np.int32], key: bytes, attribute: int | str
+    table: Table,
+    fixed_codes: NDArray[np.int32],
+    key: bytes,
+    attribute: int | str,
+    others: list[NDArray[np.int32]] | None,
 ) -> NDArray[np.int32]:
-    """The values of one attribute; the last axis of `table` is its own, the others are `given`."""
+    """The values of one attribute; the last axis of `table` is its own, the others are `given`.
+
+    `others` are columns over which the values are spread evenly; None leaves that to chance.
+    """
     size = table.shape[-1]
     by_group = table.reshape(-1, size)
     rows = len(fixed_codes)
     groups = np.zeros(rows, np.int64)
     for axis, length in enumerate(table.shape[:-1]):
         groups = groups * length + fixed_codes[:, axis]
-    order = np.lexsort((draw_uniform(key, f"rank {attribute}", rows), groups))
     counts = np.bincount(groups, minlength=len(by_group))
-    starts = np.cumsum(counts) - counts
-    ranks = np.empty(rows, np.int64)
-    ranks[order] = np.arange(rows) - starts[groups[order]]
+    chance = draw_uniform(key, f"rank {attribute}", rows)
+    ranks = _rank_inside([chance, *reversed(others or [])], groups, counts)
+    if others is not None:
+        shifts = draw_uniform(key, f"shift {attribute}", len(by_group))
+        points = np.mod(ranks * _GOLDEN + shifts[groups], 1.0)
+        ranks = _rank_inside([points], groups, counts)
     offsets = draw_uniform(key, f"offset {attribute}", len(by_group))
     points = (ranks + offsets[groups]) / np.maximum(counts[groups], 1)
     return _invert(by_group, groups, points)
+
+
+def _rank_inside(
+    keys: list[NDArray[Any]], groups: NDArray[np.int64], counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The rank of every row among those of its group, by keys of which the last counts first."""
+    order = np.lexsort((*keys, groups))
+    starts = np.cumsum(counts) - counts
+    ranks = np.empty(len(groups), np.int64)
+    ranks[order] = np.arange(len(groups)) - starts[groups[order]]
+    return ranks
 
 
 def _invert(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dither.synth.contraction import Table
+from dither.synth.estimate import Measurement
 from dither.synth.groupings import ValueGrouping, spread_groups
 from dither.synth.junction_tree import Clique
 from dither.synth.model import GraphicalModel
@@ -13,11 +14,12 @@ from dither.synth.model import GraphicalModel
 @dataclass(frozen=True)
 class FittedTable:
     """A model over groups, the groups of every attribute, and the counts of its values, which say
-    how a group is spread."""
+    how a group is spread. `measurements` are the noisy counts over groups that it was fitted to."""
 
     model: GraphicalModel
     groupings: tuple[ValueGrouping, ...]
     singles: tuple[Table, ...]
+    measurements: tuple[Measurement, ...] = ()
 
     def find_marginal(self, clique: Clique) -> Table:
         """The expected counts of the values of some attributes, given in order."""

@@ -8,18 +8,21 @@ rows a parent has is drawn from a noisy histogram. No id of the source appears.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dither.canonical import Number
+from dither.canonical import Number, number_text
 from dither.catalog import Catalog, Table
 from dither.errors import ParameterError
 from dither.plan.algebra import (
@@ -35,20 +38,30 @@ from dither.plan.algebra import (
 )
 from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Identity
+from dither.publish.seal import write_certificate
 from dither.synth.columns import SynthColumn, make_codes
+from dither.synth.constraints import find_rejected, list_constraints
 from dither.synth.contraction import Table as Counts
-from dither.synth.draw_rows import draw_inside, draw_rows_given, draw_uniform
+from dither.synth.draw_rows import draw_rows_given, draw_uniform
 from dither.synth.estimate import project_counts
-from dither.synth.groupings import share_groups
 from dither.synth.methods import METHODS, fit_child
 from dither.synth.steps import ReleasedStep, StepLease, TableSteps
-from dither.synth.synthesize import SynthPlan, SynthPrice, find_table, list_columns, plan_table
-from dither.synth.synthetic import Synthetic
+from dither.synth.synthesize import (
+    SynthPlan,
+    SynthPrice,
+    find_table,
+    list_columns,
+    open_steps,
+    plan_table,
+)
+from dither.synth.synthetic import MOST_DRAWS, Synthetic, note_rejected
 
 PARENT_SHARE = Fraction(2, 5)
 COUNT_SHARE = Fraction(1, 10)
 MOST_LINK_CELLS = 64
 """Cells of the parent's columns that the child is drawn by."""
+_OWNER = "dither_owner"
+"""No column of a catalog has such a name."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,7 @@ def _plan_child(
     )
     plan = Join(left, right, (), "inner")
     columns = (*linked, *(column for column, _ in coded))
-    return SynthPlan(table, plan, columns, "aim", ())
+    return SynthPlan(table, plan, columns, "aim", list_constraints(table, names, ()))
 
 
 def measure_linked(
@@ -162,22 +175,39 @@ def measure_linked(
 ) -> SyntheticPair:
     """Parent, numbers of rows and child, out of one lease."""
     share = LeaseShare(lease, price.value * PARENT_SHARE)
-    steps = TableSteps(share, plan.parent.plan, plan.parent.names, analyses, price.measure)
+    steps = open_steps(plan.parent, analyses, price, share)
     fitted = METHODS[plan.parent.method](steps, plan.parent.columns)
-    about = {**facts, "price": price.asked, "measure": price.measure}
+    about = {
+        **facts,
+        "price": price.asked,
+        "lease": f"{price.measure} {number_text(price.value)}",
+        "tuned_for": "counts of single columns and of pairs of columns",
+    }
     parent = Synthetic(
         plan.parent.columns,
         fitted,
         tuple(steps.released),
-        about | {"table": plan.parent.table.name, "method": plan.parent.method},
+        about
+        | {
+            "table": plan.parent.table.name,
+            "method": plan.parent.method,
+            "rows_per_unit": plan.parent.table.rows_per_unit,
+        },
+        plan.parent.constraints,
     )
     counts, step = _measure_counts(plan, analyses, price, lease, parent.fitted.model.total)
-    steps = TableSteps(lease, plan.child.plan, plan.child.names, analyses, price.measure)
+    steps = open_steps(plan.child, analyses, price, lease)
     child = Synthetic(
         plan.child.columns,
         fit_child(steps, plan.child.columns, tuple(range(len(plan.links)))),
         (step, *steps.released),
-        about | {"table": plan.child.table.name, "method": "aim"},
+        about
+        | {
+            "table": plan.child.table.name,
+            "method": "aim",
+            "rows_per_unit": plan.child.table.rows_per_unit,
+        },
+        plan.child.constraints,
     )
     return SyntheticPair(parent, child, tuple(counts.tolist()), plan.links)
 
@@ -211,6 +241,13 @@ class SyntheticPair:
     child: Synthetic
     rows_of_parents: tuple[float, ...]
     links: tuple[str, ...]
+    signed: dict[str, Any] | None = None
+
+    @cached_property
+    def key(self) -> bytes:
+        """What rows are drawn by: a hash of both models and of what ties them together."""
+        numbers = np.ascontiguousarray(self.rows_of_parents, "<f8").tobytes()
+        return hashlib.sha256(self.parent.key + self.child.key + numbers).digest()
 
     def sample(self, parents: int | None = None, *, draw: int = 0) -> tuple[pa.Table, pa.Table]:
         """Both tables: the parent's key is `<parent>_id`, a fresh number from 1 on, and the child
@@ -219,18 +256,52 @@ class SyntheticPair:
         if type(count) is not int or count < 0:
             raise ParameterError(f"parents must be a whole number of at least 0, got {parents!r}")
         key = hashlib.sha256(self.parent.key + self.child.key + f"{count} {draw}".encode()).digest()
-        codes = self.parent.draw_codes(count, key)
-        owners = self._draw_owners(count, key)
-        child_codes = self._draw_children(codes[owners], key + b"child")
+        codes, parent, rejected_parents = self.parent.draw_valid(count, key)
+        owners = self._draw_owners(len(codes), key)
+        child, owners, rejected = self._draw_valid_children(codes, owners, key + b"child")
+        child = child.drop_columns([f"owner_{name}" for name in self.links])
+        order = self._order_children(child, owners)
+        child = child.take(pa.array(order))
         parent_key = f"{self.parent.facts['table']}_id"
         child_key = f"{self.child.facts['table']}_id"
-        parent = self.parent.decode(codes, key)
-        child = self.child.decode(child_codes, key + b"child")
-        child = child.drop_columns([f"owner_{name}" for name in self.links])
-        numbers = pa.array(np.arange(1, count + 1))
-        parent = parent.add_column(0, parent_key, numbers)
-        child = child.add_column(0, parent_key, pa.array(owners + 1))
-        return parent, child.add_column(0, child_key, pa.array(np.arange(1, len(owners) + 1)))
+        parent = parent.add_column(0, parent_key, pa.array(np.arange(1, len(codes) + 1)))
+        child = child.add_column(0, parent_key, pa.array(owners[order] + 1))
+        child = child.add_column(0, child_key, pa.array(np.arange(1, len(owners) + 1)))
+        return (
+            note_rejected(parent, rejected_parents, count - len(codes), self.parent.facts),
+            note_rejected(child, rejected, 0, self.child.facts),
+        )
+
+    def _draw_valid_children(
+        self, codes: NDArray[np.int32], owners: NDArray[np.int64], key: bytes
+    ) -> tuple[pa.Table, NDArray[np.int64], int]:
+        """Rows for these owners; those that break a rule are drawn again for the same owner, and
+        left out after 20 times."""
+        kept: list[pa.Table] = []
+        kept_owners: list[NDArray[np.int64]] = []
+        rejected = 0
+        for attempt in range(MOST_DRAWS if self.child.constraints else 1):
+            own_key = key + (str(attempt).encode() if attempt else b"")
+            table = self.child.decode(self._draw_children(codes[owners], own_key), own_key)
+            is_rejected = find_rejected(table, self.child.constraints)
+            rejected += int(is_rejected.sum())
+            kept.append(table.filter(pa.array(~is_rejected)))
+            kept_owners.append(owners[~is_rejected])
+            owners = owners[is_rejected]
+            if not len(owners):
+                break
+        return pa.concat_tables(kept), np.concatenate(kept_owners), rejected
+
+    def _order_children(self, child: pa.Table, owners: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows of one parent by their first date, ties by their content: nothing of the order of
+        the source is kept."""
+        columns = {c.name: c for c in self.child.columns if c.name in child.column_names}
+        times = [name for name, c in columns.items() if c.kind in ("date", "timestamp")][:1]
+        names = [*times, *(name for name in columns if name not in times)]
+        keyed = child.append_column(_OWNER, pa.array(owners))
+        keys = [(name, "ascending") for name in (_OWNER, *names)]
+        order: NDArray[np.int64] = pc.sort_indices(keyed, sort_keys=keys).to_numpy()
+        return order.astype(np.int64)
 
     def _draw_owners(self, count: int, key: bytes) -> NDArray[np.int64]:
         """The position of the parent of every row: numbers of rows by systematic sampling."""
@@ -249,11 +320,10 @@ class SyntheticPair:
             column = next(i for i, c in enumerate(self.parent.columns) if c.name == name)
             labels = np.array(fitted.groupings[position].labels, np.int32)
             fixed_codes[position] = labels[parents[:, column]]
-        codes = draw_rows_given(fitted.model, fixed_codes, len(parents), key)
-        for attribute, grouping in enumerate(fitted.groupings):
-            shares = share_groups(grouping, fitted.singles[attribute])
-            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
-        return codes
+        groups = draw_rows_given(
+            fitted.model, fixed_codes, len(parents), key, is_even=self.child.is_drawn_evenly
+        )
+        return self.child.draw_inside(groups, key)
 
     def report(self, file: str | Path | None = None) -> str:
         """An HTML page about both tables."""
@@ -264,11 +334,29 @@ class SyntheticPair:
             Path(file).write_text(page, encoding="utf-8")
         return page
 
-    def certificate(self) -> dict[str, Any]:
-        """What was promised for both tables; not signed."""
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """What was promised for both tables, signed with the dataset's key where there is one."""
+        if self.signed is None:
+            document = self.describe()
+            text = json.dumps(document, indent=2, default=str) + "\n"
+        else:
+            document = self.signed
+            text = write_certificate(document)
+        if file is not None:
+            Path(file).write_text(text, encoding="utf-8")
+        return document
+
+    def describe(self) -> dict[str, Any]:
+        """Lease, steps and public facts of both tables, as JSON."""
         return {
-            "parent": self.parent.certificate(),
-            "child": self.child.certificate(),
+            "parent": self.parent.describe(),
+            "child": self.child.describe(),
             "links": list(self.links),
             "rows_of_parents": list(self.rows_of_parents),
         }
+
+    def save(self, file: str | Path) -> None:
+        """Write both models as JSON; `load_linked` reads them, and they give the same rows."""
+        from dither.synth.stored_model import write_pair
+
+        Path(file).write_text(write_pair(self), encoding="utf-8")

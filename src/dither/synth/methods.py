@@ -9,7 +9,7 @@ distances of counts from public vectors. Proof: docs/proofs/synthetic-tables.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -34,6 +34,7 @@ from dither.synth.groupings import ValueGrouping, group_ordered, group_rare, kee
 from dither.synth.junction_tree import Clique, count_model_cells
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import MarginalCandidate, TableSteps
+from dither.synth.warm_start import PublicTable, find_public_potentials
 
 MOST_MODEL_CELLS = 100_000
 """Cells of all maximal cliques together; checked before a marginal is chosen."""
@@ -48,6 +49,8 @@ _RARE = 3.0
 _ERRORS_A_ROUND = 16.0
 """A table of t standard errors of rows gets t / 16 rounds: with more noise fewer, dearer ones."""
 _MOST_CANDIDATE_CELLS = 200_000
+_IMPOSSIBLE = 60.0
+"""The logarithm by which a cell that no row can have lies below the largest one."""
 
 
 @dataclass
@@ -75,14 +78,36 @@ class FitState:
 
     def refit(self, steps: int) -> None:
         """Fit the model to what was measured, starting from the present one."""
-        self.model = fit_model(
-            self.sizes, self.measured, self.total, start=self.model.potentials, steps=steps
-        )
+        start = forbid_cells(self.model.potentials, self.steps, self.groupings)
+        self.model = fit_model(self.sizes, self.measured, self.total, start=start, steps=steps)
 
     def finish(self) -> FittedTable:
         """The fitted table, after a last long fit."""
         self.refit(FINAL_STEPS)
-        return FittedTable(self.model, tuple(self.groupings), tuple(self.singles))
+        measurements = tuple(self.measured.values())
+        return FittedTable(self.model, tuple(self.groupings), tuple(self.singles), measurements)
+
+
+def forbid_cells(
+    potentials: Mapping[Clique, Table], steps: TableSteps, groupings: list[ValueGrouping]
+) -> dict[Clique, Table]:
+    """Potentials with next to nothing in cells that no row can have.
+
+    A cell of groups stays where any of its values is possible. Rules that would make the model too
+    large are left to drawing.
+    """
+    forbidden = dict(potentials)
+    sizes = tuple(grouping.size for grouping in groupings)
+    for clique, zeros in steps.zeros.items():
+        if count_model_cells(sizes, [*forbidden, clique]) > MOST_MODEL_CELLS:
+            continue
+        possible = (~zeros).astype(float)
+        for axis, attribute in enumerate(clique):
+            grouped = np.tensordot(groupings[attribute].matrix, possible, axes=(1, axis))
+            possible = np.moveaxis(grouped, 0, axis)
+        table = forbidden.get(clique, np.zeros(possible.shape))
+        forbidden[clique] = np.where(possible > 0, table, table.max() - _IMPOSSIBLE)
+    return forbidden
 
 
 Method: TypeAlias = Callable[[TableSteps, tuple[SynthColumn, ...]], FittedTable]
@@ -92,9 +117,9 @@ def _start(
     steps: TableSteps, columns: tuple[SynthColumn, ...], price: Fraction, *, is_grouped: bool = True
 ) -> FitState:
     """Measure all single columns for one price together; group their values by what came out."""
-    share = price / len(columns)
     whole = [keep_all(column.size) for column in columns]
-    noisy = [steps.measure((a,), [whole[a]], share) for a in range(len(columns))]
+    prices = split_price(price, [column.size for column in columns])
+    noisy = [steps.measure((a,), [whole[a]], prices[a]) for a in range(len(columns))]
     total, _ = estimate_total(noisy)
     singles = [project_counts(measurement.counts, total) for measurement in noisy]
     groupings = whole
@@ -116,6 +141,19 @@ def _start(
     state = FitState(steps, groupings, singles, total, measured, model)
     state.refit(ROUND_STEPS)
     return state
+
+
+def split_price(price: Fraction, sizes: list[int]) -> list[Fraction]:
+    """Shares of one price for the single columns: columns with many values get more.
+
+    The errors of all counts add up to a multiple of sum(size / sqrt(share)) with Gaussian noise,
+    which is least where the shares are as size^(2/3). Sizes are public.
+
+    >>> [round(float(share), 3) for share in split_price(Fraction(1), [2, 16])]
+    [0.2, 0.8]
+    """
+    weights = [max(1, round(1000 * size ** (2 / 3))) for size in sizes]
+    return [price * weight / sum(weights) for weight in weights]
 
 
 def _group(column: SynthColumn, single: Table, error: float) -> ValueGrouping:
@@ -145,9 +183,10 @@ def fit_histogram(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> Fitted
     total, _ = estimate_total([measurement])
     table = project_counts(measurement.counts, total)
     floor = 1e-12 * total
-    model = GraphicalModel(sizes, total, {everything: np.log(table + floor)})
+    potentials = forbid_cells({everything: np.log(table + floor)}, steps, whole)
+    model = GraphicalModel(sizes, total, potentials)
     singles = tuple(model.find_marginal((attribute,)) for attribute in everything)
-    return FittedTable(model, tuple(whole), singles)
+    return FittedTable(model, tuple(whole), singles, (measurement,))
 
 
 def fit_aim(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
@@ -160,8 +199,41 @@ def fit_aim(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
 def _count_rounds(state: FitState) -> int:
     """One to two rounds a column, by how far the table stands out of the noise of its columns."""
     columns = len(state.groupings)
-    rounds = int(state.total / (_ERRORS_A_ROUND * state.steps.released[0].error))
+    singles = [s for s in state.steps.released if s.kind == "counts" and len(s.columns) == 1]
+    error = sqrt(len(singles) / sum(1 / single.error**2 for single in singles))
+    rounds = int(state.total / (_ERRORS_A_ROUND * error))
     return min(2 * columns, max(columns, rounds))
+
+
+def fit_from_earlier(
+    steps: TableSteps, columns: tuple[SynthColumn, ...], earlier: FittedTable
+) -> FittedTable:
+    """Rounds of aim on top of what an earlier lease measured: its single columns are not paid for
+    again."""
+    measured = {measurement.clique: measurement for measurement in earlier.measurements}
+    state = FitState(
+        steps,
+        list(earlier.groupings),
+        list(earlier.singles),
+        earlier.model.total,
+        measured,
+        earlier.model,
+    )
+    return _run_rounds(state, columns, rounds=len(columns), is_penalised=True)
+
+
+def fit_from_public(
+    steps: TableSteps, columns: tuple[SynthColumn, ...], public: PublicTable
+) -> FittedTable:
+    """Like aim, from a model in which columns depend on each other as in a public table."""
+    state = _start(steps, columns, steps.left * SINGLES_SHARE)
+    start = find_public_potentials(public, columns, state.groupings)
+    cells = count_model_cells(state.sizes, [*state.measured, *start])
+    if cells <= MOST_MODEL_CELLS:
+        potentials = {**state.model.potentials, **start}
+        state.model = GraphicalModel(state.sizes, state.total, potentials)
+        state.refit(ROUND_STEPS)
+    return _run_rounds(state, columns, rounds=_count_rounds(state), is_penalised=True)
 
 
 def fit_child(steps: TableSteps, columns: tuple[SynthColumn, ...], links: Clique) -> FittedTable:
@@ -192,7 +264,10 @@ def _run_rounds(
     choice: Fraction = CHOICE_SHARE,
 ) -> FittedTable:
     """Choose, measure and fit while the lease lasts; rounds cost the same, the last one what is
-    left."""
+    left.
+
+    A pair that is chosen again says that all others are too noisy at this price: it doubles then.
+    """
     if len(columns) == 1:
         return state.finish()
     price = state.steps.left / rounds
@@ -205,9 +280,12 @@ def _run_rounds(
         chosen = candidates[state.steps.choose(candidates, state.groupings, price * choice)]
         own = [state.groupings[attribute] for attribute in chosen.clique]
         rest = min(price * (1 - choice), state.steps.left)
+        is_repeated = chosen.clique in state.measured
         state.add(state.steps.measure(chosen.clique, own, rest), ROUND_STEPS)
         if state.steps.left < price / 1000:
             break
+        if is_repeated and is_penalised:
+            price *= 2
     return state.finish()
 
 
@@ -228,7 +306,7 @@ def _fits(state: FitState, clique: Clique) -> bool:
     """Whether a model with one more clique stays within its size; from public numbers alone."""
     if any({*clique} <= {*larger} for larger in state.model.tree.cliques):
         return True
-    cells = count_model_cells(state.sizes, [*state.measured, clique])
+    cells = count_model_cells(state.sizes, [*state.model.potentials, *state.measured, clique])
     return cells <= MOST_MODEL_CELLS
 
 

@@ -6,11 +6,13 @@ which would have to be paid for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import combinations
-from math import log10
+from math import log10, sqrt
 
 import numpy as np
+import pyarrow as pa
 
 from dither.pages.charts import ChartPoint, draw_dots, format_number
 from dither.pages.html import Html, join, write_details, write_element, write_list
@@ -22,7 +24,9 @@ from dither.synth.linked import SyntheticPair
 from dither.synth.synthetic import Synthetic
 
 MOST_SHOWN = 24
-"""Values of a column that a chart shows; the rest are in one line."""
+"""Values of a column that a chart shows; numbers and dates are put into so many ranges."""
+STRONG = 0.5
+"""A distance from independence that is drawn in the darkest colour."""
 _PRIVACY = (
     "The promise is differential privacy of what was measured, for one unit as the catalog says. "
     "It holds for every table drawn from this model, however many there are.",
@@ -46,78 +50,181 @@ _NOT_USES = (
 
 def write_report(synthetic: Synthetic) -> str:
     """The page of one table."""
-    return write_page(f"Synthetic {synthetic.facts['table']}", _write_sections(synthetic, ""))
+    rows = synthetic.sample()
+    return write_page(
+        f"Synthetic {synthetic.facts['table']}",
+        [
+            PageSection("What it is", _write_summary(synthetic, rows), "about"),
+            *_write_promises(),
+            *_write_sections(synthetic, rows, ""),
+        ],
+    )
 
 
 def write_pair_report(pair: SyntheticPair) -> str:
     """The page of two linked tables."""
     parent = str(pair.parent.facts["table"])
     child = str(pair.child.facts["table"])
+    parents, children = pair.sample()
     sections = [
-        *_write_sections(pair.parent, f"{parent}: "),
-        PageSection("Rows of one parent", _draw_rows_of_parents(pair, child), "rows"),
-        *_write_sections(pair.child, f"{child}: ")[:-2],
+        PageSection("What it is", _write_pair_summary(pair, (parents, children)), "about"),
+        *_write_promises(),
+        *_write_sections(pair.parent, parents, f"{parent}: "),
+        PageSection(
+            f"{child} of one {_find_unit(pair.parent)}", _draw_rows_of_parents(pair), "rows"
+        ),
+        *_write_sections(pair.child, children, f"{child}: "),
     ]
     return write_page(f"Synthetic {parent} and {child}", sections)
 
 
-def _write_sections(synthetic: Synthetic, prefix: str) -> list[PageSection]:
-    name = str(synthetic.facts["table"])
+def _write_promises() -> list[PageSection]:
     return [
-        PageSection(f"{prefix}What it is", _write_summary(synthetic), f"{name}-about"),
-        PageSection(f"{prefix}Columns", _write_columns(synthetic), f"{name}-columns"),
-        PageSection(f"{prefix}Expected error", _write_errors(synthetic), f"{name}-errors"),
-        PageSection(f"{prefix}What depends on what", _draw_map(synthetic), f"{name}-map"),
-        PageSection(f"{prefix}What was released", _write_steps(synthetic), f"{name}-steps"),
         PageSection("What it may be used for", _write_uses(), "uses"),
         PageSection("What is private about it", write_list(_PRIVACY), "privacy"),
     ]
 
 
-def _write_summary(synthetic: Synthetic) -> Html:
-    facts = synthetic.facts
-    lines = [
-        ("dataset", f"{facts.get('dataset')}, version {facts.get('version')}"),
-        ("protected", f"one {facts.get('unit')}, neighbours {facts.get('neighbours')}"),
-        ("paid", str(facts.get("price"))),
-        ("method", str(facts.get("method"))),
-        ("rows", f"{synthetic.rows:,}, estimated from noisy counts"),
-        ("constraints", "; ".join(f"{c.text} ({c.provenance})" for c in synthetic.constraints)),
+def _write_sections(synthetic: Synthetic, rows: pa.Table, prefix: str) -> list[PageSection]:
+    name = str(synthetic.facts["table"])
+    return [
+        PageSection(f"{prefix}Columns", _write_columns(synthetic, rows), f"{name}-columns"),
+        PageSection(f"{prefix}Expected error", _write_errors(synthetic), f"{name}-errors"),
+        PageSection(
+            f"{prefix}Checked against the data", _write_quality(synthetic), f"{name}-check"
+        ),
+        PageSection(f"{prefix}What depends on what", _draw_map(synthetic), f"{name}-map"),
+        PageSection(f"{prefix}What was released", _write_steps(synthetic), f"{name}-steps"),
     ]
-    return write_facts([line for line in lines if line[1]])
 
 
-def _write_columns(synthetic: Synthetic) -> Html:
-    """A chart for every column: expected counts, with the interval of the noise."""
+def _find_unit(synthetic: Synthetic) -> str:
+    return str(synthetic.facts.get("unit", "parent"))
+
+
+def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) -> Html:
+    """Facts of both tables; they were paid together."""
+    parent = pair.parent
+    child = pair.child
+    lines = _list_facts(parent)
+    names = f"{parent.facts['table']} and {child.facts['table']}"
+    counts = f"{tables[0].num_rows:,} and {tables[1].num_rows:,} rows"
+    lines["tables"] = f"{names}: {counts}, estimated from noisy counts"
+    lines["keys"] = (
+        f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
+        f"{parent.facts['table']}"
+    )
+    for made, rows in ((parent, tables[0]), (child, tables[1])):
+        if made.constraints:
+            lines[f"rules of {made.facts['table']}"] = _write_rules(made, rows)
+    return write_facts([line for line in lines.items() if line[1]])
+
+
+def _write_rules(made: Synthetic, rows: pa.Table) -> str:
+    """The rules that every row meets, and how many rows were drawn again for them."""
+    counts = json.loads(rows.schema.metadata[b"dither"])
+    words = "; ".join(f"{c.text} ({c.provenance})" for c in made.constraints)
+    again = f"{words}. {counts['rejected']:,} drawn rows broke them and were drawn again"
+    return again + (f"; {counts['missing']:,} are missing" if counts["missing"] else "")
+
+
+def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
+    lines = _list_facts(synthetic)
+    lines["rows"] = f"{synthetic.rows:,}, estimated from noisy counts"
+    if synthetic.constraints:
+        lines["rules"] = _write_rules(synthetic, rows)
+    return write_facts([line for line in lines.items() if line[1]])
+
+
+def _list_facts(synthetic: Synthetic) -> dict[str, str]:
+    facts = synthetic.facts
+    return {
+        "made of": f"dataset {facts.get('dataset')}, version {facts.get('version')}",
+        "protected": (
+            f"one {facts.get('unit')}: what these rows tell about any one of them is limited by "
+            f"what was paid ({facts.get('neighbours')})"
+        ),
+        "paid": str(facts.get("price")),
+        "method": str(facts.get("method")),
+        "started from": str(facts.get("started_from", "")),
+    }
+
+
+def _write_columns(synthetic: Synthetic, rows: pa.Table) -> Html:
+    """A chart for every column: what was measured, its interval, and the rows that were drawn."""
     errors = {step.columns[0]: step.error for step in synthetic.released if len(step.columns) == 1}
     cards = [
         write_card(
             column.name,
-            draw_dots(
-                _list_points(column, synthetic.find_marginal(column.name), errors), column.name
-            ),
+            draw_dots(_list_points(synthetic, position, rows, errors), column.name),
         )
-        for column in synthetic.columns
+        for position, column in enumerate(synthetic.columns)
+        if column.name in rows.column_names
     ]
-    note = "Dots are expected counts; lines are 95% intervals of the noise of measured counts."
+    note = (
+        "Dots are noisy counts of the real table as measured, lines their 95% intervals, short "
+        "bars the counts of the synthetic rows. A bar far from its dot is a value that the model "
+        "moved to fit the others."
+    )
     return join([write_element("p", note, class_="quiet"), *cards])
 
 
 def _list_points(
-    column: SynthColumn, counts: np.ndarray, errors: dict[str, float]
+    synthetic: Synthetic, position: int, rows: pa.Table, errors: dict[str, float]
 ) -> list[ChartPoint]:
-    reach = 1.96 * errors[column.name] if column.name in errors else None
-    largest_codes = sorted(np.argsort(-counts)[:MOST_SHOWN].tolist())
+    """Values, or ranges of neighbouring ones, with measured and drawn counts side by side."""
+    column = synthetic.columns[position]
+    measured = synthetic.fitted.singles[position]
+    drawn = np.bincount(column.encode(rows[column.name]), minlength=column.size)
     points = []
-    for code in largest_codes:
-        count = float(counts[code])
-        low = None if reach is None else max(0.0, count - reach)
-        high = None if reach is None else count + reach
-        points.append(ChartPoint(column.write_code(code), count, low, high))
-    rest = float(counts.sum() - counts[largest_codes].sum())
-    if len(largest_codes) < len(counts):
-        points.append(ChartPoint(f"{len(counts) - len(largest_codes)} more", rest))
+    for codes in _list_ranges(column, measured):
+        count = float(measured[codes].sum())
+        reach = 1.96 * errors.get(column.name, 0.0) * sqrt(len(codes))
+        low, high = (max(0.0, count - reach), count + reach) if reach else (None, None)
+        label = _name_codes(column, codes, len(measured))
+        points.append(ChartPoint(label, round(count, 1), low, high, float(drawn[codes].sum())))
     return points
+
+
+def _list_ranges(column: SynthColumn, measured: np.ndarray) -> list[list[int]]:
+    """Codes of the points of a chart: neighbours together where values have an order, else the
+    largest apart and the rest in one."""
+    if len(measured) <= MOST_SHOWN:
+        return [[code] for code in range(len(measured))]
+    if column.is_ordered:
+        values = len(measured) - column.has_null
+        width = -(-values // MOST_SHOWN)
+        ranges = [
+            list(range(start, min(start + width, values))) for start in range(0, values, width)
+        ]
+        return [*ranges, [values]] if column.has_null else ranges
+    largest = sorted(np.argsort(-measured)[:MOST_SHOWN].tolist())
+    return [*([code] for code in largest), [c for c in range(len(measured)) if c not in largest]]
+
+
+def _name_codes(column: SynthColumn, codes: list[int], values: int) -> str:
+    if len(codes) == 1:
+        return column.write_code(codes[0])
+    if column.is_ordered:
+        first = column.write_code(codes[0]).split(" to ")[0]
+        return f"{first} to {column.write_code(codes[-1]).split(' to ')[-1]}"
+    return f"{len(codes)} rarer ones"
+
+
+def _write_quality(synthetic: Synthetic) -> Html:
+    """What a paid check found; nothing without one."""
+    if not synthetic.quality:
+        return join([])
+    rows = [
+        (", ".join(check.columns), f"{100 * check.estimate:.2g}%", f"{100 * check.most:.2g}%")
+        for check in synthetic.quality
+    ]
+    note = (
+        "Pairs that were counted anew in the real table, paid apart: the share of rows that the "
+        "model puts into a wrong cell, and a bound that holds with 95% confidence."
+    )
+    head = ("counts of", "about", "at most")
+    return join([write_element("p", note), write_table(head, rows)])
 
 
 def _write_errors(synthetic: Synthetic) -> Html:
@@ -151,43 +258,63 @@ def _draw_map(synthetic: Synthetic) -> Html:
         return write_element("p", "one column: nothing to compare", class_="quiet")
     singles = [model.find_marginal((a,)) / model.total for a in range(len(columns))]
     pairs = model.find_pairs()
-    width_of_square = 300 / len(columns)
+    side = min(48.0, 290 / len(columns))
+    measured = {step.columns for step in synthetic.released if step.kind == "counts"}
     shapes = []
     strongest: list[tuple[float, str]] = []
     for first, second in combinations(range(len(columns)), 2):
         joint = pairs[first, second] / model.total
         gap = 0.5 * float(np.abs(joint - np.multiply.outer(singles[first], singles[second])).sum())
         strongest.append((gap, f"{columns[first].name} and {columns[second].name}"))
-        shapes += [
-            _draw_square(across, down, width_of_square, gap)
-            for across, down in ((first, second), (second, first))
-        ]
-    shapes += [
-        write_element(
-            "text",
-            column.name,
-            x="96",
-            y=f"{10 + width_of_square * (position + 0.7):.1f}",
-            text_anchor="end",
-            font_size=f"{min(12.0, width_of_square):.1f}",
-        )
-        for position, column in enumerate(columns)
-    ]
+        is_measured = (columns[first].name, columns[second].name) in measured
+        shapes += _draw_square(first, second, side, gap, is_measured)
+    for position, column in enumerate(columns):
+        shapes += _write_axis(position, column.name, side)
     words = [f"{name}: {gap:.2f}" for gap, name in sorted(strongest, reverse=True)[:5]]
-    note = f"Distance of each pair from independence, by the model. Strongest: {'; '.join(words)}"
-    return draw_figure(int(20 + width_of_square * len(columns)), shapes, note)
-
-
-def _draw_square(across: int, down: int, width_of_square: float, gap: float) -> Html:
-    return write_element(
-        "rect",
-        x=f"{100 + width_of_square * across:.1f}",
-        y=f"{10 + width_of_square * down:.1f}",
-        width=f"{width_of_square - 1:.1f}",
-        height=f"{width_of_square - 1:.1f}",
-        fill="currentColor",
-        fill_opacity=f"{min(1.0, 0.05 + 1.6 * gap):.2f}",
+    note = (
+        "How far each pair is from independent by the model: 0 means that one column says nothing "
+        "about the other. Darker is stronger. A frame marks pairs that were measured; the others "
+        f"follow from them. Strongest: {'; '.join(words)}"
     )
+    return draw_figure(int(20 + side * len(columns)), shapes, note)
+
+
+def _draw_square(across: int, down: int, side: float, gap: float, is_measured: bool) -> list[Html]:
+    """The square of a pair, below the diagonal, with its number where there is room."""
+    x = 100 + side * across
+    y = 10 + side * down
+    square = write_element(
+        "rect",
+        x=f"{x:.1f}",
+        y=f"{y:.1f}",
+        width=f"{side - 2:.1f}",
+        height=f"{side - 2:.1f}",
+        fill="#1f5fa8",
+        fill_opacity=f"{min(1.0, 0.04 + gap / STRONG):.2f}",
+        stroke="#1f5fa8" if is_measured else "none",
+    )
+    if side < 24:
+        return [square]
+    number = write_element(
+        "text",
+        f"{gap:.2f}",
+        x=f"{x + side / 2 - 1:.1f}",
+        y=f"{y + side / 2 + 3:.1f}",
+        text_anchor="middle",
+        font_size="9",
+        style=f"fill:{'#fff' if gap > STRONG / 2 else '#222'}",
+    )
+    return [square, number]
+
+
+def _write_axis(position: int, name: str, side: float) -> list[Html]:
+    """The name of a column at its row, and on the diagonal for its squares below."""
+    size = f"{min(10.0, side):.1f}"
+    middle = 10 + side * (position + 0.5) + 3
+    row = write_element("text", name, x="94", y=f"{middle:.1f}", text_anchor="end", font_size=size)
+    x = 102 + side * position
+    diagonal = write_element("text", name, x=f"{x:.1f}", y=f"{middle:.1f}", font_size=size)
+    return [row, diagonal]
 
 
 def _write_steps(synthetic: Synthetic) -> Html:
@@ -201,7 +328,10 @@ def _write_steps(synthetic: Synthetic) -> Html:
         )
         for step in synthetic.released
     ]
-    return write_table(("step", "columns", "cells", "price", "standard error"), rows)
+    measure = str(synthetic.facts.get("lease", "")).split(" ")[0]
+    head = ("step", "columns", "cells", f"price in {measure}".strip(), "standard error in rows")
+    words = "every step of the lease, with its price and its noise"
+    return write_details(f"{len(rows)} steps: {words}", write_table(head, rows))
 
 
 def _write_price(price: float) -> str:
@@ -218,14 +348,22 @@ def _write_uses() -> Html:
     )
 
 
-def _draw_rows_of_parents(pair: SyntheticPair, child: str) -> Html:
+def _draw_rows_of_parents(pair: SyntheticPair) -> Html:
+    """How many rows of the child parents have, as measured."""
+    child = pair.child.facts["table"]
+    unit = _find_unit(pair.parent)
     error = pair.child.released[0].error
     points: Sequence[ChartPoint] = [
-        ChartPoint(f"{rows} {child}", count, max(0.0, count - 1.96 * error), count + 1.96 * error)
+        ChartPoint(
+            f"{rows} {child}",
+            round(count, 1),
+            max(0.0, count - 1.96 * error),
+            count + 1.96 * error,
+        )
         for rows, count in enumerate(pair.rows_of_parents)
     ]
     note = (
-        f"Rows follow the parent's {', '.join(pair.links)}; how many there are is drawn for each "
-        f"parent alike. Keys are fresh numbers."
+        f"Values of {child} follow {', '.join(pair.links)} of their {unit} and nothing else of it. "
+        f"How many {child} there are is drawn for each {unit} alike."
     )
-    return join([draw_dots(points, f"parents by number of {child}"), write_element("p", note)])
+    return join([draw_dots(points, f"{unit}s by number of {child}"), write_element("p", note)])

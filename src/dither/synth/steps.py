@@ -6,12 +6,14 @@ how noisy it is are kept for the report.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod, sqrt
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dither.canonical import Number
 from dither.plan.algebra import Cells, Count, JointScores, Linear, Plan, Query, Scores
@@ -52,6 +54,16 @@ class ReleasedStep:
     price: float
     error: float
 
+    def write_words(self) -> str:
+        """The step in words, for certificates."""
+        names = ", ".join(self.columns)
+        if self.kind == "choice":
+            return f"{names} chosen out of {self.cells} for {self.price:.6g}"
+        return (
+            f"counts of {names} in {self.cells} cells for {self.price:.6g}, standard error "
+            f"{self.error:.4g} rows"
+        )
+
 
 @dataclass(frozen=True)
 class MarginalCandidate:
@@ -67,7 +79,10 @@ class MarginalCandidate:
 
 
 class TableSteps:
-    """Marginals and choices over the coded columns of one plan, out of one lease."""
+    """Marginals and choices over the coded columns of one plan, out of one lease.
+
+    `zeros` are cells of codes that no row can have, by public rules.
+    """
 
     def __init__(
         self,
@@ -85,6 +100,7 @@ class TableSteps:
         self._measure = measure
         self._errors: dict[tuple[Clique, Fraction], float] = {}
         self.released: list[ReleasedStep] = []
+        self.zeros: Mapping[Clique, NDArray[np.bool_]] = {}
 
     @property
     def left(self) -> Fraction:

@@ -14,10 +14,12 @@ from dither.errors import ParameterError
 from dither.strict_json import read_json
 from dither.synth.columns import SynthColumn
 from dither.synth.constraints import Constraint
+from dither.synth.estimate import Measurement
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import ValueGrouping
 from dither.synth.linked import SyntheticPair
 from dither.synth.model import GraphicalModel
+from dither.synth.quality import QualityCheck
 from dither.synth.steps import ReleasedStep
 from dither.synth.synthetic import Synthetic
 
@@ -46,8 +48,23 @@ def write_model(synthetic: Synthetic) -> str:
             for step in synthetic.released
         ],
         "constraints": [asdict(constraint) for constraint in synthetic.constraints],
+        "is_drawn_evenly": synthetic.is_drawn_evenly,
+        "certificate": synthetic.signed,
+        "measurements": [_write_measurement(m) for m in synthetic.fitted.measurements],
+        "quality": [
+            {"columns": list(c.columns), "estimate": c.estimate.hex(), "most": c.most.hex()}
+            for c in synthetic.quality
+        ],
     }
     return json.dumps(document) + "\n"
+
+
+def _write_measurement(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "clique": list(measurement.clique),
+        "counts": [number.hex() for number in measurement.counts.ravel().tolist()],
+        "variance": [number.hex() for number in measurement.variance.ravel().tolist()],
+    }
 
 
 def load_synthetic(file: str | Path) -> Synthetic:
@@ -77,8 +94,14 @@ def write_pair(pair: SyntheticPair) -> str:
         "child": write_model(pair.child),
         "rows_of_parents": [number.hex() for number in pair.rows_of_parents],
         "links": list(pair.links),
+        "certificate": pair.signed,
     }
     return json.dumps(document) + "\n"
+
+
+def load_linked(file: str | Path) -> SyntheticPair:
+    """Read two saved models; they give the same rows as those that were saved."""
+    return read_pair(Path(file).read_text(encoding="utf-8"))
 
 
 def read_pair(text: str) -> SyntheticPair:
@@ -93,7 +116,7 @@ def read_pair(text: str) -> SyntheticPair:
         child = read_model(document["child"])
     except (KeyError, TypeError, ValueError, IndexError):
         raise ParameterError("these are no linked synthetic tables of version 1") from None
-    return SyntheticPair(parent, child, rows, links)
+    return SyntheticPair(parent, child, rows, links, document.get("certificate"))
 
 
 def _read_model(document: Any) -> Synthetic:
@@ -115,8 +138,23 @@ def _read_model(document: Any) -> Synthetic:
     singles = tuple(_read_numbers(single) for single in document["singles"])
     released = tuple(_read_step(step) for step in document["released"])
     constraints = tuple(Constraint(**constraint) for constraint in document["constraints"])
-    fitted = FittedTable(model, groupings, singles)
-    return Synthetic(columns, fitted, released, document["facts"], constraints)
+    measurements = tuple(
+        Measurement(
+            clique := tuple(saved["clique"]),
+            _read_numbers(saved["counts"]).reshape([sizes[a] for a in clique]),
+            _read_numbers(saved["variance"]).reshape([sizes[a] for a in clique]),
+        )
+        for saved in document.get("measurements", ())
+    )
+    fitted = FittedTable(model, groupings, singles, measurements)
+    quality = tuple(
+        QualityCheck(tuple(c["columns"]), float.fromhex(c["estimate"]), float.fromhex(c["most"]))
+        for c in document.get("quality", ())
+    )
+    is_even = document.get("is_drawn_evenly", False)
+    facts = document["facts"]
+    signed = document.get("certificate")
+    return Synthetic(columns, fitted, released, facts, constraints, is_even, signed, quality)
 
 
 def _read_step(step: Any) -> ReleasedStep:

@@ -6,7 +6,7 @@ that is too large, a price at which every number would be noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,10 +17,11 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Plan, Query
 from dither.plan.analysed_query import Analyses
 from dither.synth.columns import SynthColumn, make_columns
-from dither.synth.constraints import Constraint, check_constraints
-from dither.synth.methods import METHODS, choose_method
+from dither.synth.constraints import Constraint, check_constraints, find_zeros, list_constraints
+from dither.synth.methods import METHODS, choose_method, fit_from_earlier, fit_from_public
 from dither.synth.steps import StepLease, TableSteps
 from dither.synth.synthetic import Synthetic
+from dither.synth.warm_start import PublicTable, check_earlier, encode_public
 
 MOST_COLUMNS = 60
 
@@ -68,7 +69,8 @@ def plan_table(
         )
     plan, coded = make_columns(declared, names, analyses, bins, labels or {})
     check_constraints(constraints, names)
-    return SynthPlan(declared, plan, coded, choose_method(method, coded), constraints)
+    rules = list_constraints(declared, names, constraints)
+    return SynthPlan(declared, plan, coded, choose_method(method, coded), rules)
 
 
 def find_table(catalog: Catalog, name: str) -> Table:
@@ -110,17 +112,13 @@ class _NoLease:
         raise AssertionError("nothing was charged")
 
 
-def fit_table(
-    plan: SynthPlan,
-    analyses: Analyses,
-    price: SynthPrice,
-    open_lease: Callable[[], Any],
-    facts: Mapping[str, Any],
-) -> Synthetic:
-    """Charge the lease, run the method, and keep what was released."""
-    check_price(plan, analyses, price)
-    with open_lease() as lease:
-        return measure_table(plan, analyses, price, lease, facts)
+def open_steps(
+    plan: SynthPlan, analyses: Analyses, price: SynthPrice, lease: StepLease
+) -> TableSteps:
+    """The steps of a lease over the codes of a plan."""
+    steps = TableSteps(lease, plan.plan, plan.names, analyses, price.measure)
+    steps.zeros = find_zeros(plan.constraints, plan.columns)
+    return steps
 
 
 def measure_table(
@@ -129,10 +127,16 @@ def measure_table(
     price: SynthPrice,
     lease: StepLease,
     facts: Mapping[str, Any],
+    start: Synthetic | PublicTable | None = None,
 ) -> Synthetic:
-    """Run the method out of an open lease."""
-    steps = TableSteps(lease, plan.plan, plan.names, analyses, price.measure)
-    fitted = METHODS[plan.method](steps, plan.columns)
+    """Run the method out of an open lease, from a starting point if there is one."""
+    steps = open_steps(plan, analyses, price, lease)
+    if isinstance(start, Synthetic):
+        fitted = fit_from_earlier(steps, plan.columns, start.fitted)
+    elif start is not None:
+        fitted = fit_from_public(steps, plan.columns, start)
+    else:
+        fitted = METHODS[plan.method](steps, plan.columns)
     about = {
         **facts,
         "table": plan.table.name,
@@ -142,4 +146,30 @@ def measure_table(
         "rows_per_unit": plan.table.rows_per_unit,
         "tuned_for": "counts of single columns and of pairs of columns",
     }
+    if isinstance(start, PublicTable):
+        about["started_from"] = f"a public table: {start.provenance}"
+    elif start is not None:
+        about["started_from"] = (
+            f"release {start.facts.get('release')}, paid before ({start.facts['price']}): its "
+            f"measurements are used again at no new loss"
+        )
     return Synthetic(plan.columns, fitted, tuple(steps.released), about, plan.constraints)
+
+
+def check_start(
+    start: object, plan: SynthPlan, facts: Mapping[str, Any], pots: list[str]
+) -> Synthetic | PublicTable | None:
+    """A starting point that may be used, before anything is charged."""
+    if start is None:
+        return None
+    if plan.method not in ("aim", "histogram", "independent") or len(plan.columns) < 2:
+        raise ParameterError("start_from goes with method 'auto' or 'aim' and several columns")
+    if isinstance(start, Synthetic):
+        check_earlier(start, plan.columns, {**facts, "table": plan.table.name}, pots)
+        return start
+    if isinstance(start, PublicTable):
+        encode_public(start, plan.columns)
+        return start
+    raise ParameterError(
+        "start_from is an earlier Synthetic, or PublicTable(rows, provenance='...')"
+    )

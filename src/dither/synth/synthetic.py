@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
@@ -21,13 +21,17 @@ from numpy.typing import NDArray
 
 from dither.canonical import dumps
 from dither.errors import ParameterError
+from dither.publish.seal import write_certificate
 from dither.synth.columns import SynthColumn
+from dither.synth.conditions import Condition, CountEstimate, find_weights
 from dither.synth.constraints import Constraint, find_rejected
 from dither.synth.contraction import Table
-from dither.synth.draw_rows import draw_inside, draw_rows, draw_uniform
+from dither.synth.draw_rows import draw_rows, draw_uniform, draw_values
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import share_groups
 from dither.synth.junction_tree import Clique
+from dither.synth.model import GraphicalModel
+from dither.synth.quality import QualityCheck
 from dither.synth.steps import ReleasedStep
 
 MOST_DRAWS = 20
@@ -36,14 +40,20 @@ MOST_DRAWS = 20
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A table that may be shared, with what it promises. `facts` say what was released."""
+    """A table that may be shared, with what it promises. `facts` say what was released.
+
+    `is_drawn_evenly` is false for models that were saved before rows were spread evenly: they give
+    the table that they gave then.
+    """
 
     columns: tuple[SynthColumn, ...]
     fitted: FittedTable
     released: tuple[ReleasedStep, ...]
     facts: dict[str, Any]
     constraints: tuple[Constraint, ...] = ()
-    _cache: dict[int, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+    is_drawn_evenly: bool = True
+    signed: dict[str, Any] | None = None
+    quality: tuple[QualityCheck, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -73,28 +83,46 @@ class Synthetic:
         rejected = 0
         missing = count
         for attempt in range(MOST_DRAWS if self.constraints else 1):
-            table = self._draw(missing, draw, attempt)
+            key = hashlib.sha256(self.key + f"{missing} {draw} {attempt}".encode()).digest()
+            table = self.decode(self.draw_codes(missing, key), key)
             is_rejected = find_rejected(table, self.constraints)
             rejected += int(is_rejected.sum())
             kept.append(table.filter(pa.array(~is_rejected)))
             missing -= kept[-1].num_rows
             if not missing:
                 break
-        table = pa.concat_tables(kept)
-        about = {"rejected": rejected, "missing": missing, **self.facts}
-        return table.replace_schema_metadata({"dither": json.dumps(about, default=str)})
+        return note_rejected(pa.concat_tables(kept), rejected, missing, self.facts)
+
+    def draw_valid(self, rows: int, key: bytes) -> tuple[NDArray[np.int32], pa.Table, int]:
+        """So many rows that break no rule, as codes and as values, and how many were drawn again;
+        fewer rows where 20 draws are not enough."""
+        codes = np.zeros((0, len(self.columns)), np.int32)
+        tables: list[pa.Table] = []
+        rejected = 0
+        for attempt in range(MOST_DRAWS if self.constraints else 1):
+            own_key = key + (str(attempt).encode() if attempt else b"")
+            drawn = self.draw_codes(rows - len(codes), own_key)
+            table = self.decode(drawn, own_key)
+            is_rejected = find_rejected(table, self.constraints)
+            rejected += int(is_rejected.sum())
+            codes = np.concatenate([codes, drawn[~is_rejected]])
+            tables.append(table.filter(pa.array(~is_rejected)))
+            if len(codes) == rows:
+                break
+        return codes, pa.concat_tables(tables), rejected
 
     def draw_codes(self, rows: int, key: bytes) -> NDArray[np.int32]:
         """Rows as codes of the values of each column."""
-        codes = draw_rows(self.fitted.model, rows, key)
-        for attribute, grouping in enumerate(self.fitted.groupings):
-            shares = share_groups(grouping, self.fitted.singles[attribute])
-            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
-        return codes
+        groups = draw_rows(self.fitted.model, rows, key, is_even=self.is_drawn_evenly)
+        return self.draw_inside(groups, key)
 
-    def _draw(self, rows: int, draw: int, attempt: int) -> pa.Table:
-        key = hashlib.sha256(self.key + f"{rows} {draw} {attempt}".encode()).digest()
-        return self.decode(self.draw_codes(rows, key), key)
+    def draw_inside(self, groups: NDArray[np.int32], key: bytes) -> NDArray[np.int32]:
+        """Codes of values, given the codes of groups."""
+        shares = [
+            share_groups(grouping, single)
+            for grouping, single in zip(self.fitted.groupings, self.fitted.singles, strict=True)
+        ]
+        return draw_values(groups, shares, key, is_even=self.is_drawn_evenly)
 
     def decode(self, codes: NDArray[np.int32], key: bytes) -> pa.Table:
         """Codes as values of the source's types."""
@@ -130,6 +158,45 @@ class Synthetic:
         names = ", ".join(column.name for column in self.columns)
         raise ParameterError(f"no column {name!r} in this synthetic table: there are {names}")
 
+    def count(self, where: Condition) -> CountEstimate:
+        """The expected number of rows that meet a condition, such as
+        `{"ward": ["surgery"], "age": (18, 64)}`, exactly by the model."""
+        names = sorted(where, key=self._find_position)
+        if not names:
+            return CountEstimate(self.fitted.model.total, None)
+        table = self.find_marginal(*names)
+        cells = 1.0
+        for name in names:
+            weights = find_weights(self.columns[self._find_position(name)], where[name])
+            cells *= float(np.square(weights).sum())
+            table = np.tensordot(table, weights, axes=(0, 0))
+        errors = [
+            step.error * sqrt(cells)
+            for step in self.released
+            if step.kind == "counts" and {*names} <= {*step.columns}
+        ]
+        return CountEstimate(float(table), min(errors) if errors else None)
+
+    def given(self, where: Condition) -> Synthetic:
+        """The synthetic table of the rows that meet a condition: `made.given({"sex": ["f"]})`."""
+        potentials = dict(self.fitted.model.potentials)
+        singles = list(self.fitted.singles)
+        for name, allowed in where.items():
+            position = self._find_position(name)
+            grouping = self.fitted.groupings[position]
+            weights = find_weights(self.columns[position], allowed)
+            shares = share_groups(grouping, singles[position]) @ weights
+            evidence = np.log(np.maximum(shares, 1e-300))
+            own = potentials.get((position,), np.zeros(grouping.size))
+            potentials[(position,)] = own + evidence
+            singles[position] = singles[position] * weights
+        total = self.count(where).value
+        if total < 1e-6:
+            raise ParameterError("no row of the model meets this condition")
+        model = GraphicalModel(self.fitted.model.sizes, total, potentials)
+        fitted = FittedTable(model, self.fitted.groupings, tuple(singles))
+        return replace(self, fitted=fitted, signed=None, quality=())
+
     def predict_errors(self) -> list[ErrorPrediction]:
         """The error of every marginal of one and two columns that the noise alone explains."""
         positions = range(len(self.columns))
@@ -148,10 +215,32 @@ class Synthetic:
         share = min(errors) / (2 * self.fitted.model.total) if errors else None
         return ErrorPrediction(names, None if share is None else min(1.0, share))
 
+    def list_unprotected(self) -> list[str]:
+        """Public facts that no noise protects: values of the catalog, and constraints."""
+        return [
+            *(f"values of {c.name}: from the catalog" for c in self.columns if not c.is_bought),
+            *(f"{c.text}: {c.provenance}" for c in self.constraints),
+        ]
+
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """What was promised, as JSON: the lease, every step with its noise, and the public facts
-        that no noise protects. It is not signed."""
-        document = {
+        """What was promised, signed with the dataset's key: `dither verify` checks it.
+
+        It commits to the model. A frame without a registered dataset, and a served one, give the
+        unsigned list of `describe()`.
+        """
+        if self.signed is None:
+            document = self.describe()
+            text = json.dumps(document, indent=2, default=str) + "\n"
+        else:
+            document = self.signed
+            text = write_certificate(document)
+        if file is not None:
+            Path(file).write_text(text, encoding="utf-8")
+        return document
+
+    def describe(self) -> dict[str, Any]:
+        """The lease, every step with its noise, and public facts, as JSON."""
+        return {
             **self.facts,
             "signed": False,
             "steps": [
@@ -164,20 +253,11 @@ class Synthetic:
                 }
                 for step in self.released
             ],
-            "unprotected": [
-                *(
-                    f"values of {column.name}: from the catalog"
-                    for column in self.columns
-                    if not column.is_bought
-                ),
-                *(f"{c.text}: {c.provenance}" for c in self.constraints),
-            ],
+            "quality": [asdict(check) for check in self.quality],
+            "unprotected": self.list_unprotected(),
             "bought": [f"labels of {c.name}" for c in self.columns if c.is_bought],
             "model": self.key.hex(),
         }
-        if file is not None:
-            Path(file).write_text(json.dumps(document, indent=2, default=str) + "\n")
-        return document
 
     def report(self, file: str | Path | None = None) -> str:
         """An HTML page: what was measured, how far off it is, and what it may be used for."""
@@ -202,3 +282,9 @@ class ErrorPrediction:
 
     columns: tuple[str, ...]
     distance: float | None
+
+
+def note_rejected(table: pa.Table, rejected: int, missing: int, facts: dict[str, Any]) -> pa.Table:
+    """The table with the counts of rows that broke a rule in its metadata, beside the facts."""
+    about = {"rejected": rejected, "missing": missing, **facts}
+    return table.replace_schema_metadata({"dither": json.dumps(about, default=str)})

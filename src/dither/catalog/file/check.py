@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from dither.catalog.columns import Category, Date, FromPublic, Id, Text, Timestamp
 from dither.catalog.file.fields import did_you_mean
+from dither.catalog.file.load_rules import check_rules
 from dither.catalog.file.problems import Problems
 from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table
 from dither.catalog.owners import owner_names
@@ -30,6 +31,7 @@ def check(catalog: Catalog, problems: Problems) -> None:
     problems.add(_ids_are_explained(catalog))
     problems.add(_check_windows(catalog))
     problems.add(_check_values_from_public_tables(catalog))
+    problems.add(check_rules(catalog))
 
 
 def _error(catalog: Catalog, message: str, line: int) -> CatalogError:

@@ -61,6 +61,16 @@ DECIDE: dict[str, dict[str, str]] = {
         "max_rows": "state a number that the rows of this table will never pass; widths of sums "
         "follow from it, and registration stops beyond it",
         "columns": "describe the columns; what is not described is not read",
+        "rules": "list what every row meets by public knowledge, each with its provenance; rows "
+        "that break one are dropped",
+    },
+    "rule": {
+        "rule": "compare two columns of one type, such as ended >= begun",
+        "never": "write values that never stand together, such as {sex: m, pregnant: true}",
+        "column": "name the column that is determined by another",
+        "follows": "name the column that determines it",
+        "values": "map the values of the column in follows to those of the other",
+        "provenance": "say how this is known without the data; a rule read off the rows leaks them",
     },
     "owner": {
         "column": "name the id column that holds the person",

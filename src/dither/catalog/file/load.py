@@ -36,6 +36,7 @@ from typing import Literal
 from dither.catalog.file.check import check
 from dither.catalog.file.fields import Fields, Where, did_you_mean
 from dither.catalog.file.load_columns import read_column, read_source_name
+from dither.catalog.file.load_rules import read_rules
 from dither.catalog.file.problems import Problems
 from dither.catalog.file.source_options import read_source
 from dither.catalog.file.tree import Entry, Mapping, Sequence, read_tree
@@ -231,6 +232,7 @@ def _read_table(entry: Entry, file: str, problems: Problems) -> Table:
         max_rows,
         described,
         _read_source_columns(columns, entry.key, file, problems),
+        problems.read(read_rules, fields, file, entry.key) if "rules" in fields else (),
         line=entry.line,
     )
 

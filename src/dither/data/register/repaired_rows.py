@@ -8,6 +8,7 @@ from dither.data.quoting import name
 from dither.data.register import repair
 from dither.data.register.limits import stored_columns
 from dither.data.register.owners import RegistrationError, add_window, owner_sql, window_sql
+from dither.data.register.row_rules import write_broken
 from dither.plan.domain import labels_of
 from dither.plan.facts import Facts
 
@@ -48,6 +49,11 @@ def repaired_rows_sql(
             dropped = name(f"dither_dropped_{column.name}")
             outputs[dropped] = f"({reason})"
             counted[f"{column.name}: rows dropped"] = dropped
+    for number, rule in enumerate(table.rules):
+        broken = name(f"dither_broken_{number}")
+        outputs[broken] = write_broken(rule, table, outputs, labels)
+        gone.append(outputs[broken])
+        counted[f"rule {rule.text}: rows dropped"] = broken
     outputs[GONE] = f"({' OR '.join(gone)})"
     shown = ", ".join(f"{value} AS {column}" for column, value in outputs.items())
     sql = f"SELECT {shown} FROM ({sql})"

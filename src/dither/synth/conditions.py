@@ -1,0 +1,80 @@
+"""Conditions on the rows of a synthetic table: counts of them, and tables that meet them.
+
+A condition names values of columns: a list of them, or for numbers and times a pair (low, high).
+Values inside a bin are evenly spread, as where rows are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dither.errors import ParameterError
+from dither.synth.columns import EPOCH, SynthColumn
+from dither.synth.contraction import Table
+
+Condition: TypeAlias = Mapping[str, Collection[Any]]
+
+
+@dataclass(frozen=True)
+class CountEstimate:
+    """A count by the model, and the standard error of measured noise in it; None where no step
+    measured these columns together, so that the model alone speaks."""
+
+    value: float
+    error: float | None
+
+
+def find_weights(column: SynthColumn, allowed: Collection[Any]) -> Table:
+    """Of every code the share of its values that a condition allows."""
+    is_range = isinstance(allowed, tuple) and len(allowed) == 2 and column.is_ordered
+    if isinstance(allowed, str) or not allowed:
+        raise ParameterError(
+            f"the condition on {column.name} is a list of values, or a pair (low, high)"
+        )
+    weights = np.zeros(column.size)
+    if is_range:
+        low, high = (_to_grid(column, value) for value in allowed)
+        starts, ends = column.list_ends()
+        overlap = np.minimum(ends, high) - np.maximum(starts, low) + 1
+        weights[: len(starts)] = np.clip(overlap, 0, None) / (ends - starts + 1)
+        return weights
+    for value in allowed:
+        code, share = _find_share(column, value)
+        weights[code] += share
+    return np.minimum(weights, 1.0)
+
+
+def _find_share(column: SynthColumn, value: Any) -> tuple[int, float]:
+    """The code of one value, and its share of the code."""
+    if value is None and column.has_null:
+        return column.size - 1, 1.0
+    if column.kind == "category":
+        if value in column.labels:
+            return column.labels.index(value), 1.0
+    elif value is not None:
+        grid = _to_grid(column, value)
+        if column.low <= grid <= column.high:
+            code = (grid - column.first) // column.width
+            starts, ends = column.list_ends()
+            return code, 1 / float(ends[code] - starts[code] + 1)
+    raise ParameterError(f"{value!r} is no value of {column.name}")
+
+
+def _to_grid(column: SynthColumn, value: Any) -> int:
+    """A value as an integer of the column's grid."""
+    try:
+        if column.kind == "date" and type(value) is date:
+            return (value - EPOCH).days
+        if column.kind == "timestamp" and isinstance(value, datetime):
+            return int(value.replace(tzinfo=value.tzinfo or UTC).timestamp())
+        if column.kind in ("number", "boolean"):
+            return int(Fraction(value) // column.step)
+    except (TypeError, ValueError):
+        pass
+    raise ParameterError(f"{value!r} is no value of {column.name}, a {column.kind}")

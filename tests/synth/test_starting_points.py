@@ -1,0 +1,118 @@
+"""Warm starts and paid checks: what was paid before is free to those who paid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dither.errors import ParameterError
+from dither.synth import PublicTable, load_synthetic
+from dither.synth.groupings import keep_all
+from dither.synth.quality import bound_distance
+from dither.synth.warm_start import find_public_potentials
+from tests.synth.survey import invent_people, open_survey
+
+COLUMNS = ["age", "work", "town", "sport", "pay"]
+
+
+@pytest.fixture(scope="module")
+def people() -> pa.Table:
+    return invent_people(3000)
+
+
+@pytest.fixture(scope="module")
+def con(people: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return open_survey(tmp_path_factory.mktemp("start"), people, epsilon=1000)
+
+
+@pytest.fixture(scope="module")
+def earlier(con: Any) -> Any:
+    return con.synthesize("people", epsilon=2, columns=COLUMNS, method="aim")
+
+
+def spent(con: Any) -> float:
+    return float(con.budget().pots[0].spent)
+
+
+def test_a_warm_start_pays_for_pairs_alone(con: Any, earlier: Any, tmp_path: Path) -> None:
+    earlier.save(tmp_path / "model.json")
+    saved = load_synthetic(tmp_path / "model.json")
+    before = spent(con)
+    made = con.synthesize("people", epsilon=2, columns=COLUMNS, method="aim", start_from=saved)
+    assert 1.99 < spent(con) - before <= 2
+    assert all(len(step.columns) == 2 for step in made.released)
+    assert made.facts["started_from"].startswith(f"release {earlier.facts['release']}, paid before")
+    kept = {measurement.clique for measurement in earlier.fitted.measurements}
+    assert kept <= {measurement.clique for measurement in made.fitted.measurements}
+
+
+def test_a_warm_start_is_for_the_pots_that_paid_and_the_same_rows(con: Any, earlier: Any) -> None:
+    before = spent(con)
+    ask = {"epsilon": 1, "columns": COLUMNS, "method": "aim"}
+    for facts, words in (
+        ({"pots": ["another"]}, "paid by other budgets"),
+        ({"version": 7}, "another version"),
+        ({"table": "trips"}, "another table"),
+    ):
+        other = replace(earlier, facts=earlier.facts | facts)
+        with pytest.raises(ParameterError, match=words):
+            con.synthesize("people", **ask, start_from=other)
+    with pytest.raises(ParameterError, match="other columns"):
+        con.synthesize("people", **(ask | {"columns": ["age", "work"]}), start_from=earlier)
+    with pytest.raises(ParameterError, match="several columns"):
+        con.synthesize("people", **(ask | {"method": "mst"}), start_from=earlier)
+    with pytest.raises(ParameterError, match="start_from is"):
+        con.synthesize("people", **ask, start_from="model.json")
+    assert spent(con) == before
+
+
+def test_a_public_table_says_what_depends_on_what(con: Any, people: pa.Table) -> None:
+    """Work follows age in the public table too: the tree has this pair, and its potential moves
+    independent columns as far as the public rows are."""
+    public = PublicTable(invent_people(2000, seed=9), provenance="an open survey of another year")
+    made = con.synthesize("people", epsilon=1, columns=COLUMNS, start_from=public)
+    assert "an open survey" in made.facts["started_from"]
+    groupings = [keep_all(column.size) for column in made.columns]
+    potentials = find_public_potentials(public, made.columns, groupings)
+    assert len(potentials) == len(COLUMNS) - 1 and (0, 1) in potentials
+    joint = np.exp(potentials[0, 1]) / 32
+    assert np.abs(joint / joint.sum() - 1 / 32).sum() / 2 > 0.3
+    with pytest.raises(ParameterError, match="provenance"):
+        PublicTable(people, provenance="")
+    with pytest.raises(ParameterError, match="inside the domain"):
+        rows = public.rows.set_column(1, "age", pa.array([99] * 2000))
+        con.synthesize("people", epsilon=1, columns=COLUMNS, start_from=PublicTable(rows, "x"))
+
+
+def test_a_check_is_charged_and_bounds_the_distance(con: Any, people: pa.Table) -> None:
+    """Independent columns miss that work follows age: the real distance is above 0.3."""
+    made = con.synthesize("people", epsilon=20, columns=["age", "work"], method="independent")
+    before = spent(con)
+    checked = con.check_synthetic(made, epsilon=20)
+    assert 19.9 < spent(con) - before <= 20
+    (check,) = checked.quality
+    assert check.columns == ("age", "work") and check.estimate > 0.3
+    assert check.most >= check.estimate
+    assert "Checked against the data" in checked.report()
+    assert checked.sample().equals(made.sample())
+    with pytest.raises(ParameterError, match="a pair is two"):
+        con.check_synthetic(made, epsilon=1, pairs=[("age", "sport")])
+
+
+def test_the_bound_of_a_check_holds_and_is_not_idle() -> None:
+    """200 checks of a model that is right, and of one that is off by a tenth: binomial(200, 0.05)
+    is above 35 with probability below 1e-9."""
+    draws = np.random.default_rng(3)
+    model = np.full((10, 10), 100.0)
+    off = np.where(np.arange(100).reshape(10, 10) % 2, 110.0, 90.0)
+    for real, distance in ((model, 0.0), (off, 0.05)):
+        bounds = [
+            bound_distance(real + draws.normal(0, 8, (10, 10)), model, 64.0) for _ in range(200)
+        ]
+        assert sum(most < distance for _, most in bounds) <= 35
+        assert np.mean([most for _, most in bounds]) < 0.09
