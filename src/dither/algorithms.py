@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dither.synth.constraints import Constraint
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
+    from dither.workloads.adaptive_grid import AskedGrid
     from dither.workloads.adaptive_histogram import AskedHistogram
     from dither.workloads.adaptive_ranges import AskedRanges
     from dither.workloads.asked_workload import AskedWorkload
@@ -157,6 +158,37 @@ class AlgorithmDoor:
         assert exact_epsilon is not None
         return AskedRanges(
             fixed, exact_epsilon, fixed.confidence, self._curator, self._view(), self._info
+        )
+
+    def adaptive_grid(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        confidence: Number = 0.95,
+    ) -> AskedGrid:
+        """Counts in a grid over two columns, such as places, that is finer where rows are many.
+
+        Three requests at one price together: all rows, a coarse grid, a fine one. `.preview()` says
+        what it costs; `.answer()` asks. Nothing is read or spent before that.
+        """
+        from dither.answer.intervals import read_level
+        from dither.workloads.adaptive_grid import AskedGrid, check_plane
+        from dither.workloads.bind import bind_workload
+        from dither.workloads.language import identity
+
+        self._refuse_closed_pot()
+        exact_epsilon = read_epsilon(epsilon)
+        if exact_epsilon is None:
+            raise ParameterError("an adaptive grid is priced in epsilon: ask with epsilon=")
+        level = read_level(confidence)
+        analyses = self._kernel.version.analyses
+        bound = bind_workload(identity(*by), table, where, "COUNT(*)", self.bind, analyses)
+        check_plane(bound)
+        return AskedGrid(
+            bound, exact_epsilon, self._pot, level, self._curator, self._view(), self._info
         )
 
     def online(
