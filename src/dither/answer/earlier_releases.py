@@ -27,10 +27,16 @@ MOST_SOURCES = 20
 
 
 def list_earlier_releases(
-    kernel: Kernel, reports: Reports, view: LedgerView, plan: Plan
+    kernel: Kernel,
+    reports: Reports,
+    view: LedgerView,
+    plan: Plan,
+    *,
+    pot: str | None = None,
 ) -> tuple[Release, ...]:
     """The newest releases over the rows of a plan that the asking pot may reuse, newest first.
 
+    With a `pot`, only those that were asked from it: a served dataset shows values to nobody else.
     Reads the ledger and no data. The head is written first: no older ledger may forget who paid.
     """
     if not view.path:
@@ -41,6 +47,8 @@ def list_earlier_releases(
     for record in reversed(reports.history()):
         if len(sources) == MOST_SOURCES:
             break
+        if pot is not None and record.pot != pot:
+            continue
         if _is_of_version(record, kernel) and _has_paid(reports, record, view):
             sources += _rebuild(kernel, reports, record, rows)
     return tuple(sources)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -21,7 +21,7 @@ from dither.answer.history import History, PaidRelease
 from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 from dither.canonical import digest
 from dither.catalog import Catalog
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Cells, Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
@@ -40,7 +40,7 @@ from dither.protocol.job_messages import (
     SynthesizeTerms,
 )
 from dither.question.recipe import Recipe
-from dither.remote.certificates import check_certificate
+from dither.remote.certificates import check_certificate, check_derived_certificate
 from dither.remote.transport import Transport
 
 
@@ -141,14 +141,40 @@ class RemoteCurator:
         return documents.read_release(answer, priced)
 
     def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
-        """None: what earlier releases measured is not sent; the curator answers repeats alone."""
-        return ()
+        """Releases over the rows of a plan that were asked from the pot of a view.
+
+        Each is priced again here: one whose key differs, for whatever reason, is no source.
+        """
+        if not view.path:
+            return ()
+        rows = documents.write_rows(plan)
+        call = messages.ReadSources(pot=view.path[0].name, rows=rows)
+        reply = self._transport.call(call, messages.EarlierReleases)
+        sources = []
+        for document in reply.sources:
+            with suppress(DitherError):
+                priced = self.kernel.price_at(documents.read_request(document.request), view)
+                if priced.key == document.key:
+                    sources.append(documents.read_release(document.release, priced))
+        return tuple(sources)
 
     def certify_earlier(
         self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
-        """Refused: no answer is computed from earlier releases here."""
-        raise ParameterError("a served dataset answers from no earlier releases: ask with answer()")
+        """The curator's certificate of an answer from earlier releases, checked against them."""
+        plan = recipe.queries[0].plan
+        call = messages.CertifySources(
+            pot=sources[0].priced.request.pot,
+            rows=documents.write_rows(plan),
+            release_ids=[source.release_id for source in sources],
+            plan_hash=recipe.plan_hash,
+            remarks=_write_remarks(recipe, steps, commitment),
+        )
+        certificate = self._transport.call(call, messages.SignedCertificate).certificate
+        self._signing_key = check_derived_certificate(
+            certificate, sources, commitment, self._signing_key
+        )
+        return certificate
 
     def rehearse(self, request: Request) -> Release:
         """The request on rows that the curator invents from the catalog."""
@@ -243,12 +269,7 @@ class RemoteCurator:
             request=documents.write_request(release.priced.request),
             rules=release.version.rules,
             release_id=release.release_id,
-            remarks=messages.Remarks(
-                sql=recipe.sql,
-                limits=[limit for atom in recipe.atoms for limit in atom.limits],
-                post_processing=list(steps),
-                commitment=commitment,
-            ),
+            remarks=_write_remarks(recipe, steps, commitment),
         )
         certificate = self._transport.call(call, messages.SignedCertificate).certificate
         self._signing_key = check_certificate(certificate, release, commitment, self._signing_key)
@@ -282,6 +303,16 @@ def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
     }
     price = documents.read_price(document.price)
     return PaidRelease(**{**document.model_dump(), **numbers, "price": price})
+
+
+def _write_remarks(recipe: Recipe, steps: tuple[str, ...], commitment: str) -> messages.Remarks:
+    """What this side tells about an answer."""
+    return messages.Remarks(
+        sql=recipe.sql,
+        limits=[limit for atom in recipe.atoms for limit in atom.limits],
+        post_processing=list(steps),
+        commitment=commitment,
+    )
 
 
 def _refuse_lease() -> ParameterError:
