@@ -345,8 +345,9 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
     def _find_earlier(self, offered: Offered, view: LedgerView) -> EarlierQuestion | None:
         """The earlier releases that answer a question which is not stored, if there are any."""
         marginal = find_plain_marginal(offered.recipe)
-        if marginal is None or self._curator.has_answer(offered.priced):
+        if marginal is None or not view.path or self._curator.has_answer(offered.priced):
             return None
+        quote_charge(view.path[0], offered.priced)  # refuses what this budget could never pay
         sources = self._curator.list_earlier(view, marginal.plan)
         if not sources:
             return None
