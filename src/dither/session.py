@@ -248,7 +248,8 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
             offered = self._find_stored(bound, question, price, view, offered)
         check_delta(bound.dialect, offered.priced)
         if not fresh and not dry_run and not bound.dialect.reports:
-            earlier = self._find_earlier(offered, view)
+            is_stored = self._curator.has_answer(offered.priced)
+            earlier = None if is_stored else self._find_earlier(offered, view)
             if earlier is not None:
                 return earlier.make_result(question.level, self._info, self._curator)
         request = offered.priced.request
@@ -345,7 +346,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
     def _find_earlier(self, offered: Offered, view: LedgerView) -> EarlierQuestion | None:
         """The earlier releases that answer a question which is not stored, if there are any."""
         marginal = find_plain_marginal(offered.recipe)
-        if marginal is None or not view.path or self._curator.has_answer(offered.priced):
+        if marginal is None or not view.path:
             return None
         quote_charge(view.path[0], offered.priced)  # refuses what this budget could never pay
         sources = self._curator.list_earlier(view, marginal.plan)

@@ -106,3 +106,11 @@ def test_sums_answer_sums(survey: Survey) -> None:
     result = con.sql("SELECT SUM(cost) AS s FROM survey", epsilon="0.1")
     assert isinstance(result, EarlierResult) and survey.read_spent() == spent
     assert result.to_dict()["s"] == pytest.approx([sums.answer(sums.products[0])[-1]])
+
+
+def test_one_number_answers_itself_at_a_lower_price(survey: Survey) -> None:
+    con = survey.connect("pure")
+    first = con.sql("SELECT COUNT(*) AS n FROM survey", epsilon=1)
+    result = con.sql("SELECT COUNT(*) AS n FROM survey", epsilon="0.5")
+    assert isinstance(result, EarlierResult) and survey.read_spent() == 1
+    assert result.to_dict()["n"] == pytest.approx(first.to_dict()["n"])

@@ -49,8 +49,12 @@ def list_earlier_releases(
             break
         if pot is not None and record.pot != pot:
             continue
-        if _is_of_version(record, kernel) and _has_paid(reports, record, view):
-            sources += _rebuild(kernel, reports, record, rows)
+        if (
+            _is_of_version(record, kernel)
+            and _is_over(record, rows)
+            and _has_paid(reports, record, view)
+        ):
+            sources += _rebuild(kernel, reports, record)
     return tuple(sources)
 
 
@@ -71,15 +75,15 @@ def _has_paid(reports: Reports, record: Record, view: LedgerView) -> bool:
     return {pot.name for pot in needed} <= reports.payers(record.seq)
 
 
-def _rebuild(
-    kernel: Kernel, reports: Reports, record: Record, rows: dict[str, Any]
-) -> Iterator[Release]:
-    """The release of a record, where it is over these rows and rebuilt to the same key."""
-    document = record.public["request"]
-    if not any(_find_rows(step["query"]) == rows for step in document["steps"]):
-        return
+def _is_over(record: Record, rows: dict[str, Any]) -> bool:
+    """Whether a step of a release is over these rows."""
+    return any(_find_rows(step["query"]) == rows for step in record.public["request"]["steps"])
+
+
+def _rebuild(kernel: Kernel, reports: Reports, record: Record) -> Iterator[Release]:
+    """The release of a record, where it is rebuilt to the same key."""
     try:
-        request = _read_request(document)
+        request = _read_request(record.public["request"])
         priced = kernel.price_at(request, kernel.ledger.view(record.pot))
     except (ValueError, DitherError):
         return
