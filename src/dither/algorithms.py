@@ -49,8 +49,10 @@ class AlgorithmDoor:
 
     def workload(
         self,
-        workload: CountingWorkload | Sequence[str],
+        workload: CountingWorkload | Sequence[str] | None = None,
         *,
+        marginals: int | None = None,
+        of: Sequence[str] = (),
         table: str | None = None,
         where: str | None = None,
         aggregate: str = "COUNT(*)",
@@ -62,20 +64,23 @@ class AlgorithmDoor:
         """Many counting queries over one table, answered together for one price.
 
         `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
-        `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
-        strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
-        spent before that. `progress=True` shows on a terminal what is under way.
+        `dither.workloads` (or `con.workload(marginals=2, of=[...], table=...)`), or a list of
+        counts in SQL over one table, each with conditions and keys of its own. `.preview()` says
+        price, strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is
+        read or spent before that. `progress=True` shows on a terminal what is under way.
         """
         from dither.answer.intervals import read_level
         from dither.workloads.asked_workload import AskedWorkload
         from dither.workloads.bind import bind_asked
+        from dither.workloads.language import choose_words
 
         level = read_level(confidence)
+        asked = choose_words(workload, marginals, of)
         self._refuse_closed_pot()
         view = self._view()
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
-        bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
+        bound = bind_asked(asked, table, where, aggregate, self.bind, analyses)
         return AskedWorkload(
             bound, price, self._pot, level, self._curator, view, self._info, progress
         )

@@ -65,8 +65,11 @@ hide_frames()
 class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(self, curator: CuratorAccess, *, pot: str = "total") -> None:
+    def __init__(
+        self, curator: CuratorAccess, *, pot: str = "total", reuse_releases: bool = True
+    ) -> None:
         self._curator = curator
+        self._reuse_releases = reuse_releases
         self._kernel: Pricer = curator.kernel
         self._pot = pot
         self._offers = Offers(curator.kernel, pot)
@@ -345,7 +348,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
 
     def _find_earlier(self, offered: Offered, view: LedgerView) -> EarlierQuestion | None:
         """The earlier releases that answer a question which is not stored, if there are any."""
-        marginal = find_plain_marginal(offered.recipe)
+        marginal = find_plain_marginal(offered.recipe) if self._reuse_releases else None
         if marginal is None or not view.path:
             return None
         quote_charge(view.path[0], offered.priced)  # refuses what this budget could never pay

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dither.answer.curator_access import AskedThrough
+from dither.answer.earlier_releases import list_measured_cells
 from dither.answer.history import History, PaidRelease
 from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 from dither.canonical import digest
@@ -162,10 +163,9 @@ class RemoteCurator:
         self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """The curator's certificate of an answer from earlier releases, checked against them."""
-        plan = recipe.queries[0].plan
         call = messages.CertifySources(
             pot=sources[0].priced.request.pot,
-            rows=documents.write_rows(plan),
+            rows=documents.write_rows(_find_common_rows(sources)),
             release_ids=[source.release_id for source in sources],
             plan_hash=recipe.plan_hash,
             remarks=_write_remarks(recipe, steps, commitment),
@@ -283,6 +283,10 @@ class RemoteCurator:
 class StoredAnswers(RemoteCurator):
     """A curator of which only stored answers are asked: nothing that it is asked for can charge."""
 
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """None: an answer that is computed from others is not a stored one."""
+        return ()
+
     def release(self, priced: Priced, *, fresh: bool, sql: str | None) -> Release:
         """The stored answer to a request; ParameterError where there is none."""
         if fresh:
@@ -303,6 +307,16 @@ def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
     }
     price = documents.read_price(document.price)
     return PaidRelease(**{**document.model_dump(), **numbers, "price": price})
+
+
+def _find_common_rows(sources: tuple[Release, ...]) -> Plan:
+    """Rows that every source measured."""
+    plans = [
+        {cells.plan.hash: cells.plan for _, cells in list_measured_cells(source)}
+        for source in sources
+    ]
+    common = set(plans[0]).intersection(*plans)
+    return plans[0][min(common)]
 
 
 def _write_remarks(recipe: Recipe, steps: tuple[str, ...], commitment: str) -> messages.Remarks:

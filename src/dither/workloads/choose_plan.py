@@ -27,6 +27,7 @@ from dither.workloads.intervals import find_rounding_share
 from dither.workloads.kronecker import bound_products, plan_kronecker
 from dither.workloads.line_strategies import MOST_VALUES
 from dither.workloads.lines import Floats, JointNoise, Noise
+from dither.workloads.listed_counts import BoundCounts, bound_listed, plan_listed
 from dither.workloads.measurement import MeasurementPlan, scale_operator, split_variance
 from dither.workloads.residuals import make_domain, plan_direct, plan_residuals
 
@@ -84,6 +85,8 @@ def read_variances(priced: Priced) -> Floats:
 
 def list_plans(bound: BoundWorkload, noise: Noise) -> list[MeasurementPlan]:
     """Every plan that can answer the workload with this noise."""
+    if isinstance(bound, BoundCounts):
+        return [*plan_listed(bound, noise)]
     products = bound.workload.products
     domain = make_domain(products, bound.sizes)
     if domain is None:
@@ -120,6 +123,8 @@ def find_lower_bound(bound: BoundWorkload) -> float:
 
     For Laplace noise too: the L1 norm of a column is at least its L2 norm.
     """
+    if isinstance(bound, BoundCounts):
+        return bound_listed(bound)
     domain = make_domain(bound.workload.products, bound.sizes)
     if domain is not None:
         return domain.find_bound()

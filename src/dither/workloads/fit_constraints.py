@@ -32,6 +32,7 @@ from dither.workloads.earlier import EarlierPlan
 from dither.workloads.kronecker import FittedProduct, KroneckerPlan
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
+from dither.workloads.listed_counts import FittedRegions
 from dither.workloads.residuals import (
     Columns,
     DirectPlan,
@@ -162,6 +163,11 @@ def make_nonnegative(
     known: KnownTotals | None = None,
 ) -> WorkloadResult:
     """Nonnegative least squares over all cells, in the precision of what was measured."""
+    if isinstance(result.fitted, FittedRegions):
+        raise ParameterError(
+            "a list of counts with conditions has no table of cells: ask in words, e.g. "
+            "identity('age', 'sex'), for nonnegative or whole numbers"
+        )
     if isinstance(result.offer.bound.query.columns[0], Sum):
         raise ParameterError("nonnegative numbers are for counts: a sum may be negative")
     columns, estimate = expand_cells(result)

@@ -20,6 +20,7 @@ from dither.rules import PrivacyRule
 from dither.workloads.language import LineKind, Product
 from dither.workloads.line_strategies import LineStrategy, ScoredLine, choose_line, find_svd_bound
 from dither.workloads.lines import Floats, Mixture, Noise, answer_line
+from dither.workloads.listed_counts import ListedProduct
 from dither.workloads.measurement import MeasuredStep
 
 _ROUNDS = 3
@@ -99,6 +100,8 @@ class FittedProduct:
 
     def answer(self, product: Product) -> Floats:
         """Answer along every column in turn, totals first."""
+        if isinstance(product, ListedProduct):
+            return product.answer(self.columns, self.cells)
         answers = self.cells
         for axis, column in enumerate(self.columns):
             kind = product.find_kind(column)
