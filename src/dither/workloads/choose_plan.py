@@ -14,7 +14,7 @@ import numpy as np
 
 from dither.answer.choose_mechanism import list_families
 from dither.answer.curator_access import Pricer
-from dither.errors import DitherError, RefusedError
+from dither.errors import DitherError, ParameterError, RefusedError
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Linear
 from dither.plan.keys import MAX_CELLS
@@ -23,6 +23,7 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.rules import PrivacyRule
 from dither.workloads.bind import BoundWorkload
+from dither.workloads.coarser import STEPS, coarsen_plan
 from dither.workloads.intervals import find_rounding_share
 from dither.workloads.kronecker import bound_products, plan_kronecker
 from dither.workloads.line_strategies import MOST_VALUES
@@ -185,7 +186,7 @@ def _offer_best(
         for listed, score in zip(plans, scores, strict=True)
         if listed is not plan
     ]
-    priced = kernel.price_at(make_request(bound, plan, family, price, pot, 1), view)
+    plan, priced = _price_plan(bound, plan, family, price, pot, kernel, view)
     scale = find_scale(plan, read_variances(priced), noise)
     if scale > 1:
         request = make_request(bound, plan, family, price, pot, scale)
@@ -193,6 +194,30 @@ def _offer_best(
     unit = _find_unit(plan, read_variances(priced) / scale**2, noise)
     lower = unit * find_lower_bound(bound)
     return WorkloadOffer(bound, plan, noise, priced, scale, lower, (*reasons, *plan.reasons))
+
+
+def _price_plan(
+    bound: BoundWorkload,
+    plan: MeasurementPlan,
+    family: str,
+    price: Price,
+    pot: str,
+    kernel: Pricer,
+    view: LedgerView,
+) -> tuple[MeasurementPlan, Priced]:
+    """The plan in the largest integers whose noise can be drawn, and its price."""
+    refused: ParameterError | None = None
+    for bits in STEPS:
+        smaller = coarsen_plan(plan, bits)
+        if smaller is None:
+            break
+        try:
+            request = make_request(bound, smaller, family, price, pot, 1)
+            return smaller, kernel.price_at(request, view)
+        except ParameterError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def make_request(
