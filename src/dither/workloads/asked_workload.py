@@ -141,4 +141,5 @@ class AskedWorkload:
             release,
             self.level,
             _certify=self._curator.certify,
+            progress=self.progress,
         )

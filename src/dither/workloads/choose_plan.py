@@ -30,6 +30,7 @@ from dither.workloads.line_strategies import MOST_VALUES
 from dither.workloads.lines import Floats, JointNoise, Noise
 from dither.workloads.listed_counts import BoundCounts, bound_listed, plan_listed
 from dither.workloads.measurement import MeasurementPlan, scale_operator, split_variance
+from dither.workloads.progress import track
 from dither.workloads.residuals import make_domain, plan_direct, plan_residuals
 
 FAMILIES: dict[str, tuple[Noise, str]] = {
@@ -178,7 +179,7 @@ def _offer_best(
 ) -> WorkloadOffer:
     """The best plan for one noise, priced by the kernel's rules."""
     plans = list_plans(bound, noise)
-    scores = [score_plan(plan, bound, noise) for plan in plans]
+    scores = [score_plan(plan, bound, noise) for plan in track(plans, len(plans))]
     best = int(np.argmin(scores))
     plan = plans[best]
     reasons = [

@@ -33,6 +33,7 @@ from dither.workloads.kronecker import FittedProduct, KroneckerPlan
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
 from dither.workloads.listed_counts import FittedRegions
+from dither.workloads.progress import show_step, track
 from dither.workloads.residuals import (
     Columns,
     DirectPlan,
@@ -186,7 +187,8 @@ def make_nonnegative(
             f"unprotected: known totals of {' x '.join(known.columns)} ({known.provenance})"
         )
     groups = () if known is None else tuple(columns.index(column) for column in known.columns)
-    cells = _descend(result, columns, estimate, allowed, totals, groups)
+    with show_step("fitting nonnegative cells", result.progress):
+        cells = _descend(result, columns, estimate, allowed, totals, groups)
     fitted = FittedProduct(columns, cells)
     return result.derive(fitted, "; ".join(notes), biased=True)
 
@@ -253,7 +255,7 @@ def _descend(
     cells = project(estimate)
     ahead = cells
     momentum = 1.0
-    for _ in range(_STEPS):
+    for _ in track(range(_STEPS), _STEPS):
         gradient = _apply_precision(result, columns, ahead - estimate)
         after = project(ahead - gradient / largest)
         next_momentum = (1 + (1 + 4 * momentum**2) ** 0.5) / 2

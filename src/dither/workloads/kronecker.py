@@ -22,6 +22,7 @@ from dither.workloads.line_strategies import LineStrategy, ScoredLine, choose_li
 from dither.workloads.lines import Floats, Mixture, Noise, answer_line
 from dither.workloads.listed_counts import ListedProduct
 from dither.workloads.measurement import MeasuredStep
+from dither.workloads.progress import track
 
 _ROUNDS = 3
 
@@ -123,13 +124,13 @@ def plan_kronecker(
     chosen: dict[str, tuple[ScoredLine, ...]] = {}
     rounds = _ROUNDS if len(products) > 1 and len(columns) > 1 else 1
     remembered: dict[tuple[str, tuple[tuple[LineKind, float], ...]], tuple[ScoredLine, ...]] = {}
-    for _ in range(rounds):
-        for column in columns:
-            mixture = _mix_column(products, column, columns, sizes, chosen)
-            key = (column, tuple(mixture.items()))
-            if key not in remembered:
-                remembered[key] = choose_line(mixture, sizes[column], noise)
-            chosen[column] = remembered[key]
+    every = [column for _ in range(rounds) for column in columns]
+    for column in track(every, len(every)):
+        mixture = _mix_column(products, column, columns, sizes, chosen)
+        key = (column, tuple(mixture.items()))
+        if key not in remembered:
+            remembered[key] = choose_line(mixture, sizes[column], noise)
+        chosen[column] = remembered[key]
     reasons = tuple(_explain(column, chosen[column]) for column in columns)
     lines = tuple(chosen[column][0].strategy for column in columns)
     return KroneckerPlan(columns, lines, reasons)

@@ -50,6 +50,8 @@ class WorkloadResult:
     _deviations: Callable[[Product], Floats] | None = field(default=None, repr=False)
     _certify: Certify | None = field(default=None, repr=False, compare=False)
     _nonce: str = field(default_factory=make_nonce, repr=False, compare=False)
+    progress: bool = field(default=False, repr=False, compare=False)
+    """Whether a terminal shows how far a fit is."""
 
     @property
     def products(self) -> tuple[Product, ...]:
