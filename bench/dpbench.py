@@ -4,7 +4,8 @@ Called by `workloads.py`. Every line is a geometric mean over data sets and runs
 errors of its logarithm. Rows are drawn in proportion to a data set, which is how DPBench scales it.
 The choice (`con.adaptive_ranges`) is measured against the best of its menu *for each data set*: the
 menu is identity, the best level-weighted tree (in a plane: of both columns), and blocks by
-deviation and by count at the whole price. Its constants were fixed on the same data sets.
+deviation and by count at the whole price; in a plane also the adaptive grid. Its constants were
+chosen on invented shapes (`generated_shapes.py`), on which it is measured too.
 """
 
 from __future__ import annotations
@@ -17,21 +18,36 @@ from typing import Any
 
 import numpy as np
 from common import line
+from generated_shapes import make_shapes
 
 from dither.privacy import noise
 from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
+from dither.workloads.adaptive_grid import (
+    COARSE_SHARE,
+    TOTAL_SHARE,
+    cut_boxes,
+    find_coarse_side,
+    join_counts,
+    list_coarse_boxes,
+)
 from dither.workloads.adaptive_histogram import TREE_SHARE, read_blocks
-from dither.workloads.adaptive_ranges import BLOCK_SHARE, ROUGHNESS, SPLITS, TOTAL_SHARE
+from dither.workloads.adaptive_ranges import BLOCK_SHARE, GRID_ERROR, SPLITS
 from dither.workloads.line_strategies import list_block_strategies
 from dither.workloads.lines import count_queries
 from dither.workloads.trees import BRANCHINGS, weigh_levels
 
 SCALES = (10**3, 10**4, 10**5)
+DAWA = {10**3: 47.9, 10**4: 69.4, 10**5: 120.5}
+"""Recorded with the doubled scale of our errata, on the same data sets (2026-11). It is no bound of
+what a private path can do: that scale does not meet its epsilon (tests/audit/test_dawa_scale.py).
+"""
 PLANE_SCALES = (10**4, 10**5, 10**6)
 CELLS = 4096
 SIDE = 256
 EPSILON = Fraction(1, 10)
 RECTANGLES = 2000
+GENERATED = 1.5
+"""On invented shapes, which have cells with a fifth of all rows, the choice may err more."""
 
 
 def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
@@ -50,7 +66,21 @@ def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
     report = []
     for scale in SCALES:
         report += measure_line(lines_of_cells, scale, runs)
-    return report + [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
+    report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
+    return report + measure_generated(max(1, runs // 5))
+
+
+def measure_generated(runs: int) -> list[dict[str, object]]:
+    """The same choice on invented shapes, by which its constants were chosen."""
+    lines_of_cells = list(make_shapes((CELLS,)).values())
+    planes = list(make_shapes((SIDE, SIDE)).values())
+    report = [measure_line(lines_of_cells, scale, runs)[-1] for scale in SCALES]
+    report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
+    for listed in report:
+        listed["name"] = f"generated shapes: {listed['name']}"
+        listed["target"] = GENERATED
+        listed["ok"] = float(str(listed["ratio"])) <= GENERATED
+    return report
 
 
 def skip(name: str, target: float, why: str) -> dict[str, object]:
@@ -76,6 +106,13 @@ def measure_line(shapes: list[Any], scale: int, runs: int) -> list[dict[str, obj
         line(
             f"blocks by deviation against H_b, {name}, +- {spread:.0%}", blocks, tree, 0.8, unit=""
         ),
+        line(
+            f"blocks by deviation against DAWA as recorded, {name}, +- {spread:.0%}",
+            blocks,
+            DAWA[scale],
+            1,
+            unit="",
+        ),
         compare_choice(f"1-D ranges, {name}", logs, fixed),
     ]
 
@@ -93,6 +130,7 @@ def measure_plane(shapes: list[Any], scale: int, runs: int) -> dict[str, object]
         "choice": lambda counts: choose_on_plane(counts, tree, rectangles),
         "deviation": measure(lambda counts: count_in_blocks(counts, "deviation")),
         "count": measure(lambda counts: count_in_blocks(counts, "count")),
+        "grid": measure(lambda counts: count_in_grid(counts, count_rows(counts))),
         "identity": measure(lambda counts: counts + draw_laplace(1 / EPSILON, counts.shape)),
     }
     logs = run_ways(ways, shapes, scale, runs)
@@ -184,12 +222,47 @@ def choose_on_line(counts: Any) -> Any:
 
 def choose_on_plane(counts: Any, tree: float, rectangles: Any) -> float:
     """The error of what `con.adaptive_ranges` does over two columns; a tree's is known."""
-    left = EPSILON * (1 - TOTAL_SHARE)
-    rows = counts.sum() + int(draw_laplace(1 / (EPSILON * TOTAL_SHARE), ())[()])
+    rows = count_rows(counts)
+    left = float(EPSILON * (1 - TOTAL_SHARE))
     fixed = tree / float(1 - TOTAL_SHARE)
-    if ROUGHNESS * sqrt(max(rows, 0) / float(left)) >= fixed:
+    if GRID_ERROR * (max(rows, 0) * left) ** (1 / 3) / left >= fixed:
         return fixed
-    return find_rectangle_error(count_in_blocks(counts, "deviation", left) - counts, rectangles)
+    return find_rectangle_error(count_in_grid(counts, rows) - counts, rectangles)
+
+
+def count_rows(counts: Any) -> int:
+    """The noisy number of all rows."""
+    return int(counts.sum() + draw_laplace(1 / (EPSILON * TOTAL_SHARE), ())[()])
+
+
+def count_in_grid(counts: Any, rows: int) -> Any:
+    """Every cell by what `con.adaptive_grid` does after it counted all rows."""
+    left = EPSILON * (1 - TOTAL_SHARE)
+    sums = np.zeros([size + 1 for size in counts.shape], np.int64)
+    sums[1:, 1:] = counts.cumsum(axis=0).cumsum(axis=1)
+    coarse = list_coarse_boxes(counts.shape, find_coarse_side(rows, left))
+    scales = (1 / (left * COARSE_SHARE), 1 / (left * (1 - COARSE_SHARE)))
+    first = count_boxes(sums, coarse, scales[0])
+    cuts = cut_boxes(coarse, first.tolist(), left * (1 - COARSE_SHARE))
+    boxes = [box for cut in cuts for box in cut]
+    second = count_boxes(sums, boxes, scales[1])
+    variances = np.array([2 * float(scale) ** 2 for scale in scales])
+    fitted, _ = join_counts(first.tolist(), second.tolist(), cuts, variances)
+    cells = np.zeros(counts.shape)
+    for ((top, bottom), (left_end, right)), number in zip(boxes, fitted, strict=True):
+        area = (bottom + 1 - top) * (right + 1 - left_end)
+        cells[top : bottom + 1, left_end : right + 1] = number / area
+    return cells
+
+
+def count_boxes(sums: Any, boxes: Any, scale: Fraction) -> Any:
+    """Noisy counts of boxes, from the sums of all cells before each corner."""
+    ends = np.array(boxes)
+    (top, bottom), (left, right) = ends[:, 0].T, ends[:, 1].T
+    exact = (sums[bottom + 1, right + 1] - sums[top, right + 1] - sums[bottom + 1, left]) + sums[
+        top, left
+    ]
+    return exact + draw_laplace(scale, exact.shape)
 
 
 def draw_laplace(scale: Fraction, shape: tuple[int, ...]) -> Any:

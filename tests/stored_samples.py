@@ -75,6 +75,9 @@ def plan_samples() -> list[Any]:
         plans.BlockCounts(
             plans.Cells(VISITS, ("ward",), (plans.Count(),)), "deviation", 3, Fraction(1, 4)
         ),
+        plans.Linear(
+            plans.Cells(VISITS, ("ward",), (plans.Count(),)), ops.Boxes((2, 2), (0, 1, 1, 1))
+        ),
     ]
 
 

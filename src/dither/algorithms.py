@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
     from dither.synth.warm_start import PublicTable
+    from dither.workloads.adaptive_grid import AskedGrid
     from dither.workloads.adaptive_histogram import AskedHistogram
     from dither.workloads.adaptive_ranges import AskedRanges
     from dither.workloads.asked_workload import AskedWorkload
@@ -50,8 +51,10 @@ class AlgorithmDoor:
 
     def workload(
         self,
-        workload: CountingWorkload | Sequence[str],
+        workload: CountingWorkload | Sequence[str] | None = None,
         *,
+        marginals: int | None = None,
+        of: Sequence[str] = (),
         table: str | None = None,
         where: str | None = None,
         aggregate: str = "COUNT(*)",
@@ -63,20 +66,23 @@ class AlgorithmDoor:
         """Many counting queries over one table, answered together for one price.
 
         `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
-        `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
-        strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
-        spent before that. `progress=True` shows on a terminal what is under way.
+        `dither.workloads` (or `con.workload(marginals=2, of=[...], table=...)`), or a list of
+        counts in SQL over one table, each with conditions and keys of its own. `.preview()` says
+        price, strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is
+        read or spent before that. `progress=True` shows on a terminal what is under way.
         """
         from dither.answer.intervals import read_level
         from dither.workloads.asked_workload import AskedWorkload
         from dither.workloads.bind import bind_asked
+        from dither.workloads.language import choose_words
 
         level = read_level(confidence)
+        asked = choose_words(workload, marginals, of)
         self._refuse_closed_pot()
         view = self._view()
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
-        bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
+        bound = bind_asked(asked, table, where, aggregate, self.bind, analyses)
         return AskedWorkload(
             bound, price, self._pot, level, self._curator, view, self._info, progress
         )
@@ -159,6 +165,37 @@ class AlgorithmDoor:
         assert exact_epsilon is not None
         return AskedRanges(
             fixed, exact_epsilon, fixed.confidence, self._curator, self._view(), self._info
+        )
+
+    def adaptive_grid(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        confidence: Number = 0.95,
+    ) -> AskedGrid:
+        """Counts in a grid over two columns, such as places, that is finer where rows are many.
+
+        Three requests at one price together: all rows, a coarse grid, a fine one. `.preview()` says
+        what it costs; `.answer()` asks. Nothing is read or spent before that.
+        """
+        from dither.answer.intervals import read_level
+        from dither.workloads.adaptive_grid import AskedGrid, check_plane
+        from dither.workloads.bind import bind_workload
+        from dither.workloads.language import identity
+
+        self._refuse_closed_pot()
+        exact_epsilon = read_epsilon(epsilon)
+        if exact_epsilon is None:
+            raise ParameterError("an adaptive grid is priced in epsilon: ask with epsilon=")
+        level = read_level(confidence)
+        analyses = self._kernel.version.analyses
+        bound = bind_workload(identity(*by), table, where, "COUNT(*)", self.bind, analyses)
+        check_plane(bound)
+        return AskedGrid(
+            bound, exact_epsilon, self._pot, level, self._curator, self._view(), self._info
         )
 
     def online(

@@ -149,6 +149,11 @@ class EmbeddedCurator:
             self._public_rows[table] = decode_public_rows(rows, declared, version.facts)
         return self._public_rows[table]
 
+    def list_earlier_of(self, pot: str, plan: Plan) -> tuple[Release, ...]:
+        """The same for one pot: releases that were asked from it."""
+        view = self.view(pot)
+        return list_earlier_releases(self.kernel, self.reports, view, plan, pot=pot)
+
     def rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""
         if self._rehearsals is None:
@@ -208,10 +213,22 @@ class EmbeddedCurator:
         self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """What was promised for the releases that an answer was computed from, signed."""
+        limits = tuple(limit for atom in recipe.atoms for limit in atom.limits)
+        remarks = AnswerRemarks(recipe.sql, limits, steps, commitment)
+        return self.sign_earlier(sources, remarks, recipe.plan_hash, EMBEDDED)
+
+    def sign_earlier(
+        self,
+        sources: tuple[Release, ...],
+        remarks: AnswerRemarks,
+        plan_hash: str,
+        mode: CertificateMode,
+    ) -> dict[str, Any]:
+        """The certificate of an answer from these releases: what they promise together."""
         release = sources[0]
-        signed = self.certify(release, recipe, steps, commitment)
+        signed = self.sign_release(release, remarks, mode)
         total = self.reports.path(release.priced.request.pot)[-1]
-        body = write_derived_body(signed["body"], sources, total, recipe.plan_hash)
+        body = write_derived_body(signed["body"], sources, total, plan_hash)
         return sign(body, ensure_signing_key(self._state))
 
     def sign_release(

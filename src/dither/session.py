@@ -34,6 +34,7 @@ from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
+from dither.answer.plain_marginal import find_plain_marginal
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quote import check_delta, quote_charge
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from dither.answer.keys_result import KeysResult
     from dither.answer.result import Result
     from dither.answer.suggest_limits import LimitSuggestion
+    from dither.workloads.earlier_question import EarlierQuestion
 
 MOST_REHEARSED = 256
 """How many questions over answers are remembered as rehearsed."""
@@ -65,8 +67,11 @@ hide_frames()
 class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(self, curator: CuratorAccess, *, pot: str = "total") -> None:
+    def __init__(
+        self, curator: CuratorAccess, *, pot: str = "total", reuse_releases: bool = True
+    ) -> None:
         self._curator = curator
+        self._reuse_releases = reuse_releases
         self._kernel: Pricer = curator.kernel
         self._pot = pot
         self._offers = Offers(curator.kernel, pot)
@@ -179,6 +184,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same.
+        So is one COUNT or SUM by declared keys that earlier releases answer no worse.
         `fresh=True` buys a new one. `weights={"n": 2}` gives a column more of the price,
         `max_groups` limits the groups of one unit, and `limits` are those that `suggest` bought for
         the question. `quantile_intervals=False` spends nothing on the
@@ -258,6 +264,11 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         if not fresh and not dry_run:
             offered = self._find_stored(bound, question, price, view, offered)
         check_delta(bound.dialect, offered.priced)
+        if not fresh and not dry_run and not bound.dialect.reports:
+            is_stored = self._curator.has_answer(offered.priced)
+            earlier = None if is_stored else self._find_earlier(offered, view)
+            if earlier is not None:
+                return earlier.make_result(question.level, self._info, self._curator)
         request = offered.priced.request
         if dry_run:
             release = self._curator.rehearse(request)
@@ -338,9 +349,9 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         terms = self._offers.make_terms(offered, question)
         stored = pot is not None and self._curator.has_answer(offered.priced)
         quote = quote_charge(pot, offered.priced)
-        return offered, make_preview(
-            offered.priced, offered.recipe, terms, pot, quote, stored, widths
-        )
+        preview = make_preview(offered.priced, offered.recipe, terms, pot, quote, stored, widths)
+        earlier = None if stored else self._find_earlier(offered, view)
+        return offered, replace(preview, earlier=None if earlier is None else earlier.describe())
 
     def _find_stored(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
@@ -348,6 +359,19 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         """The offer that was made before, where its answer is stored; else the given one."""
         earlier = self._offers.list_earlier(bound, question, price, view, offered)
         return self._choose_stored(earlier, offered)
+
+    def _find_earlier(self, offered: Offered, view: LedgerView) -> EarlierQuestion | None:
+        """The earlier releases that answer a question which is not stored, if there are any."""
+        marginal = find_plain_marginal(offered.recipe) if self._reuse_releases else None
+        if marginal is None or not view.path:
+            return None
+        quote_charge(view.path[0], offered.priced)  # refuses what this budget could never pay
+        sources = self._curator.list_earlier(view, marginal.plan)
+        if not sources:
+            return None
+        from dither.workloads.earlier_question import find_earlier_question
+
+        return find_earlier_question(offered, marginal, sources)
 
     def _choose_stored(self, earlier: Iterator[Offered], offered: Offered) -> Offered:
         """The first of the earlier offers whose answer is stored; else the given one."""

@@ -38,7 +38,7 @@ def test_the_whole_way(file):
     assert "price: epsilon 0.5" in run(app, ["preview", file, QUESTION, "--epsilon", "0.5"]).output
     assert "north" in run(app, ["sql", file, QUESTION, "--epsilon", "0.5"]).output
     answer = json.loads(
-        run(app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "json"]).output
+        run(app, ["sql", file, QUESTION, "--epsilon", "0.25", "--fresh", "--format", "json"]).output
     )
     assert answer["columns"]["ward"] == ["north", "south", "other", None]
     assert answer["info"]["pot_spent_after"] == "3/4"
@@ -46,7 +46,9 @@ def test_the_whole_way(file):
         app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "csv"]
     ).stdout.splitlines()
     assert lines[0] == "ward,n,n_low,n_high" and len(lines) == 5
-    assert "raise" in str(run(app, ["sql", file, QUESTION, "--epsilon", "0.4"]).exception)
+    assert "raise" in str(
+        run(app, ["sql", file, QUESTION, "--epsilon", "0.4", "--fresh"]).exception
+    )
     assert (
         run(
             app,

@@ -77,6 +77,29 @@ def test_a_release_is_certified_for_those_who_paid_where_groups_are_kept_apart(a
     assert transport.call(call, messages.SignedCertificate).certificate
 
 
+def test_earlier_releases_are_sources_for_their_own_pot_alone(apart):
+    board = apart.make_token("ann", pots=("board",))
+    press = apart.make_token("bob", pots=("press",))
+    con = apart.connect(board, "board")
+    release_id = con.sql(COUNT, epsilon=1).info["release_id"]
+    rows = documents.write_rows(con.bind(COUNT).queries[0].plan)
+    call = messages.ReadSources(pot="board", rows=rows)
+    read = apart.make_transport(board).call(call, messages.EarlierReleases)
+    assert [source.release.release_id for source in read.sources] == [release_id]
+    transport = apart.make_transport(press)
+    with pytest.raises(AccessError):
+        transport.call(call, messages.EarlierReleases)
+    own = messages.ReadSources(pot="press", rows=rows)
+    assert transport.call(own, messages.EarlierReleases).sources == []
+    remarks = messages.Remarks(sql=COUNT, limits=[], post_processing=[], commitment="0" * 64)
+    for pot, error in (("board", AccessError), ("press", ParameterError)):
+        certify = messages.CertifySources(
+            pot=pot, rows=rows, release_ids=[release_id], plan_hash="0" * 64, remarks=remarks
+        )
+        with pytest.raises(error):
+            transport.call(certify, messages.SignedCertificate)
+
+
 def test_a_preview_tells_no_group_what_another_has_asked(apart):
     """Where groups are kept apart, `stored` is about what the asking pot paid for."""
     board = apart.connect(apart.make_token("ann", pots=("board",)), "board")

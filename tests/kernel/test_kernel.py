@@ -309,7 +309,7 @@ class TestReleases:
             con.sql("SELECT COUNT(*) FROM visits", epsilon=0.1, fresh=True)
         assert con.budget().pots[0].left == 0
         with pytest.raises(BudgetError):
-            con.sql("SELECT COUNT(*) FROM visits", epsilon=0.0001)
+            con.sql("SELECT COUNT(*) FROM visits", epsilon=0.0001, fresh=True)
 
     def test_nothing_exact_is_left_in_the_state_folder_but_the_copy_and_the_stewards_log(
         self, clinic_kernel

@@ -63,7 +63,7 @@ def test_killed_between_two_steps(tmp_path, step, when):
         with pytest.raises(RefusedError, match="suspended"):
             connect(file).sql("SELECT COUNT(*) FROM visits", epsilon="0.5")
         steward.clear_incidents(place, "the machine lost power during the night")
-    answer = connect(file).sql("SELECT COUNT(*) FROM visits", epsilon="0.5")
+    answer = connect(file).sql("SELECT COUNT(*) FROM visits", epsilon="0.5", fresh=True)
     assert answer.info["pot_spent_after"] == ("3/2" if charged else "1/2")
     assert steward.verify_ledger(place).ok
 

@@ -85,11 +85,11 @@ def test_each_window_pays_for_what_touches_it_and_the_total_for_the_worst(clinic
     con.sql(COUNT, epsilon="0.25")  # nothing says which: all windows
     assert spent(clinic)["months-2026-01"] == F(1, 4) and spent(clinic)["months-2026-05"] == F(3, 4)
     assert spent(clinic)["total"] == F(3, 4) and clinic.verify().ok
-    con.sql(MARCH, epsilon="0.25")
+    con.sql(MARCH, epsilon="0.25", fresh=True)
     with pytest.raises(BudgetError, match="budget 'months-2026-03' cannot pay"):
-        con.sql(MARCH, epsilon="0.125")
+        con.sql(MARCH, epsilon="0.125", fresh=True)
     with pytest.raises(BudgetError, match="cannot pay"):
-        con.sql(COUNT, epsilon="0.125")
+        con.sql(COUNT, epsilon="0.125", fresh=True)
     con.sql(
         COUNT + " WHERE day < DATE '2026-03-01'", epsilon="0.75"
     )  # two windows that have it left

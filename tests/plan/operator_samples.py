@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from dither.plan.operators import (
+    Boxes,
     Dense,
     HaarWavelet,
     Identity,
@@ -36,6 +37,7 @@ OF_FOUR: dict[str, LinearOperator] = {
     "rounded factors": Kronecker((ROUNDED, CONTRAST)),
     "stack": Stack((HaarWavelet(4), Kronecker((CONTRAST, Identity(2))))),
     "marginal": Marginal((2, 2), (1,)),
+    "boxes": Boxes((2, 2), (0, 1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 1)),
 }
 """One operator of each class over four cells."""
 
@@ -43,7 +45,7 @@ OF_FOUR: dict[str, LinearOperator] = {
 def draw_operator(draws: random.Random, size: int, depth: int = 0) -> LinearOperator:
     """A random operator over so many cells."""
     factor = draws.choice([number for number in range(1, size + 1) if size % number == 0])
-    match draws.randrange(10 if depth < 2 else 7):
+    match draws.choice([*range(7), 10, *([7, 8, 9] if depth < 2 else [])]):
         case 0:
             return Identity(size)
         case 1:
@@ -64,6 +66,10 @@ def draw_operator(draws: random.Random, size: int, depth: int = 0) -> LinearOper
             return Kronecker((first, draw_operator(draws, size // factor, depth + 1)))
         case 9:
             return Marginal((factor, size // factor), draws.choice([(), (0,), (1,), (0, 1)]))
+        case 10:
+            sizes = draws.choice([(size,), (factor, size // factor), (1, factor, size // factor)])
+            spans = [sorted(draws.choices(range(side), k=2)) for _ in range(3) for side in sizes]
+            return Boxes(sizes, tuple(end for span in spans for end in span))
     if draws.random() < 0.5:
         lengths = (size, 2 * size - 1, size)
         lists = [tuple(draws.randint(-3, 3) for _ in range(length)) for length in lengths]

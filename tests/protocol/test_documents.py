@@ -25,6 +25,7 @@ from dither.plan.algebra import (
     UnitVectors,
 )
 from dither.plan.operators import (
+    Boxes,
     Dense,
     HaarWavelet,
     Identity,
@@ -282,6 +283,7 @@ OPERATORS = [
     *(Identity(4), Total(4), Prefix(4), Tree(4, 2), HaarWavelet(4), Ranges(4, ((0, 1), (2, 3)))),
     *(Dense(((1, 0, -1, 2),)), Kronecker((Total(2), Prefix(2))), Stack((Total(4), Identity(4)))),
     *(Marginal((2, 2), (0,)), ToeplitzHankel((1, 0, 0, 0), (0,) * 7, (1, 2, 3, 4))),
+    Boxes((2, 2), (0, 1, 1, 1)),
 ]
 UTILITIES = [
     CellCounts((0, 2)),

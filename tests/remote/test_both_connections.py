@@ -19,6 +19,7 @@ from dither.plan.operators import Prefix, Stack, Total
 from dither.plan.utilities import CellCounts, DistanceCandidate, Distances
 from dither.privacy.kernel.release import table_bytes
 from dither.publish.seal import check, write_certificate
+from dither.workloads import identity
 from tests.datasets.served_clinic import (
     BY_WARD,
     COUNT,
@@ -102,6 +103,26 @@ def test_a_question_over_answers_is_asked_in_parts(con):
     result = con.sql(sql, epsilon=1)
     table = result.to_dict()
     assert table["all_wards"] == [sum(table["n"])] * len(table["n"])
+
+
+def test_a_question_is_answered_from_an_earlier_release(con):
+    """The certificate names the source and its loss; a workload finds the same source."""
+    sql = "SELECT ward, kind, COUNT(*) AS n FROM visits GROUP BY ward, kind"
+    source = con.sql(sql, epsilon=1, fresh=True).info["release_id"]
+    spent = con.budget().pots[0].spent
+    by_kind = "SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind"
+    preview = con.preview(by_kind, epsilon="0.05")
+    assert source in preview.earlier.release_ids
+    result = con.sql(by_kind, epsilon="0.05")
+    assert source in result.info["sources"] and con.budget().pots[0].spent == spent
+    certificate = result.certificate()
+    assert check(write_certificate(certificate), []).problems == ()
+    assert source in certificate["body"]["release"]["id"]
+    assert Fraction(certificate["body"]["guarantee"]["epsilon"]) >= 1
+    asked = con.workload(identity("kind"), table="visits", epsilon="0.05")
+    assert source in asked.preview().earlier.release_ids
+    assert asked.answer().certificate()["body"]["price"]["asked"] == "nothing new"
+    assert con.budget().pots[0].spent == spent
 
 
 def test_declared_keys_are_free(con):

@@ -8,6 +8,7 @@ import pytest
 from dither.errors import DitherError
 from dither.plan.apply_operator import multiply
 from dither.plan.blocks import CellBlock
+from dither.workloads import adaptive_ranges
 from dither.workloads.adaptive_ranges import write_over_blocks
 from dither.workloads.line_strategies import list_block_strategies
 from tests.workloads.conftest import Survey
@@ -42,16 +43,19 @@ def test_flat_data_stays_one_block_and_rough_data_is_measured_by_a_tree(survey: 
     )
 
 
-@pytest.mark.parametrize(("epsilon", "words"), [("0.05", "blocks of a plane"), (50, "many rows")])
-def test_planes_go_by_the_number_of_rows(survey: Survey, epsilon: object, words: str) -> None:
-    """16 x 10 cells and 1,200 rows: at epsilon 0.05 about sqrt(1200 / 0.05) / 2 = 77 by blocks."""
+@pytest.mark.parametrize(("grid_error", "words"), [(0.0, "adaptive grid"), (1e9, "many rows")])
+def test_planes_go_by_the_number_of_rows(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch, grid_error: float, words: str
+) -> None:
+    monkeypatch.setattr(adaptive_ranges, "GRID_ERROR", grid_error)
     con = survey.connect("pure")
-    asked = con.adaptive_ranges(["age", "cost"], table="survey", epsilon=epsilon)  # type: ignore[arg-type]
+    asked = con.adaptive_ranges(["age", "cost"], table="survey", epsilon=50)
     plane = asked.answer()
     assert words in plane.choice
     assert plane.expand().shape == (16, 10)
     assert plane.biased == (words != "many rows")
-    assert survey.read_spent() <= (0.05 if words != "many rows" else 50)
+    assert survey.read_spent() <= 50
+    assert asked.answer().counts == plane.counts and survey.read_spent() <= 50
 
 
 def test_operators_over_blocks_are_those_over_their_sums() -> None:

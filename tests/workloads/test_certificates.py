@@ -9,11 +9,13 @@ import pytest
 
 from dither.errors import ParameterError
 from dither.plan.operators import Identity, ToeplitzHankel
+from dither.workloads import identity, prefixes
 from dither.workloads.certificates import check_certificate, make_certificate
 from dither.workloads.language import LineKind
 from dither.workloads.line_strategies import choose_line
 from tests.case_lists import mark_rest
 from tests.workloads import dense_workload
+from tests.workloads.conftest import Survey
 
 
 @pytest.mark.parametrize("kind", mark_rest(["ranges", "prefixes"], quick=1))
@@ -62,3 +64,13 @@ def test_wrong_weights_are_refused(dual: tuple[float, ...]) -> None:
     certificate = make_certificate(Identity(4), (("ranges", 1.0),))
     with pytest.raises(ParameterError):
         check_certificate(replace(certificate, dual=dual))
+
+
+def test_certificates_travel_with_the_plan(survey: Survey) -> None:
+    """By column, of the integers that will be measured; another checker computes them again."""
+    con = survey.connect("zcdp")
+    both = prefixes("age") * identity("sex")
+    certificates = con.workload(both, table="survey", rho=1).preview().certificates
+    assert list(certificates) == ["age", "sex"]
+    assert all(1 <= check_certificate(made).gap < 1.002 for made in certificates.values())
+    assert con.workload(identity("sex"), table="survey", rho=1).preview().certificates == {}

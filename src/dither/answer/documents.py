@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from dither import wire
-from dither.answer.preview import Amounts, Balance, Preview
+from dither.answer.preview import Amounts, Balance, EarlierSources, Preview
 from dither.answer.preview_columns import PreviewColumn
 
-PREVIEW_TYPES: tuple[type, ...] = (Amounts, Balance, Preview, PreviewColumn)
+PREVIEW_TYPES: tuple[type, ...] = (Amounts, Balance, EarlierSources, Preview, PreviewColumn)
 
 
 def write_preview(preview: Preview) -> dict[str, Any]:
@@ -42,6 +42,12 @@ def describe_preview(preview: Preview) -> dict[str, Any]:
         "confidence": preview.confidence,
         "smallest_group": preview.smallest_group,
         "stored": preview.stored,
+        "earlier": None
+        if preview.earlier is None
+        else {
+            "releases": list(preview.earlier.release_ids),
+            "standard_error": preview.earlier.standard_error,
+        },
         "columns": [
             {
                 "name": column.name,

@@ -27,10 +27,16 @@ MOST_SOURCES = 20
 
 
 def list_earlier_releases(
-    kernel: Kernel, reports: Reports, view: LedgerView, plan: Plan
+    kernel: Kernel,
+    reports: Reports,
+    view: LedgerView,
+    plan: Plan,
+    *,
+    pot: str | None = None,
 ) -> tuple[Release, ...]:
     """The newest releases over the rows of a plan that the asking pot may reuse, newest first.
 
+    With a `pot`, only those that were asked from it: a served dataset shows values to nobody else.
     Reads the ledger and no data. The head is written first: no older ledger may forget who paid.
     """
     if not view.path:
@@ -41,8 +47,14 @@ def list_earlier_releases(
     for record in reversed(reports.history()):
         if len(sources) == MOST_SOURCES:
             break
-        if _is_of_version(record, kernel) and _has_paid(reports, record, view):
-            sources += _rebuild(kernel, reports, record, rows)
+        if pot is not None and record.pot != pot:
+            continue
+        if (
+            _is_of_version(record, kernel)
+            and _is_over(record, rows)
+            and _has_paid(reports, record, view)
+        ):
+            sources += _rebuild(kernel, reports, record)
     return tuple(sources)
 
 
@@ -63,15 +75,15 @@ def _has_paid(reports: Reports, record: Record, view: LedgerView) -> bool:
     return {pot.name for pot in needed} <= reports.payers(record.seq)
 
 
-def _rebuild(
-    kernel: Kernel, reports: Reports, record: Record, rows: dict[str, Any]
-) -> Iterator[Release]:
-    """The release of a record, where it is over these rows and rebuilt to the same key."""
-    document = record.public["request"]
-    if not any(_find_rows(step["query"]) == rows for step in document["steps"]):
-        return
+def _is_over(record: Record, rows: dict[str, Any]) -> bool:
+    """Whether a step of a release is over these rows."""
+    return any(_find_rows(step["query"]) == rows for step in record.public["request"]["steps"])
+
+
+def _rebuild(kernel: Kernel, reports: Reports, record: Record) -> Iterator[Release]:
+    """The release of a record, where it is rebuilt to the same key."""
     try:
-        request = _read_request(document)
+        request = _read_request(record.public["request"])
         priced = kernel.price_at(request, kernel.ledger.view(record.pot))
     except (ValueError, DitherError):
         return

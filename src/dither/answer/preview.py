@@ -51,6 +51,21 @@ class Balance:
     unit: str
 
 
+@stored("earlier_sources", releases="release_ids", standard_error="standard_error")
+@dataclass(frozen=True)
+class EarlierSources:
+    """Earlier releases from which a question is answered at no new loss, and its largest error."""
+
+    release_ids: tuple[str, ...]
+    standard_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"answered from earlier releases {', '.join(self.release_ids)}: standard error "
+            f"{write_figure(self.standard_error)}, at no new loss; fresh=True measures anew"
+        )
+
+
 @stored(
     "preview",
     asked="price",
@@ -66,6 +81,7 @@ class Balance:
     smallest_group="smallest_group",
     within="within",
     unit="unit",
+    earlier="earlier",
 )
 @dataclass(frozen=True)
 class Preview:
@@ -84,6 +100,8 @@ class Preview:
     smallest_group: int | None = None
     within: dict[str, float] | None = None
     unit: str = "unit"
+    earlier: EarlierSources | None = None
+    """Where earlier releases answer the question, and nothing is charged."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self._make_table()
@@ -164,6 +182,8 @@ class Preview:
         lines += self._list_notes()
         if self.stored:
             lines.append("asked before: sql() returns the stored answer and reads no data")
+        elif self.earlier is not None:
+            lines.append(str(self.earlier))
         if self.balance is None:
             lines.append("no budget is open yet: the data steward runs 'dither budget open --help'")
         else:

@@ -46,6 +46,8 @@ def write_matrix(operator: ops.LinearOperator) -> Matrix:
             return [row for inner in operators for row in write_matrix(inner)]
         case ops.Marginal(sizes, kept):
             return _write_marginal(sizes, kept)
+        case ops.Boxes(sizes, ends):
+            return _write_boxes(sizes, ends)
 
 
 def _write_tree(size: int, branching: int) -> Matrix:
@@ -81,6 +83,18 @@ def _write_marginal(sizes: tuple[int, ...], kept: tuple[int, ...]) -> Matrix:
     keys = product(*(range(sizes[position]) for position in kept))
     return [
         [int(tuple(cell[position] for position in kept) == key) for cell in cells] for key in keys
+    ]
+
+
+def _write_boxes(sizes: tuple[int, ...], ends: tuple[int, ...]) -> Matrix:
+    width = 2 * len(sizes)
+    boxes = [ends[start : start + width] for start in range(0, len(ends), width)]
+    return [
+        [
+            int(all(box[2 * key] <= code <= box[2 * key + 1] for key, code in enumerate(cell)))
+            for cell in product(*map(range, sizes))
+        ]
+        for box in boxes
     ]
 
 

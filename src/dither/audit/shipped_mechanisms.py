@@ -196,6 +196,7 @@ def list_central() -> list[Subject]:
     values = m.SparseVector.for_epsilon(1, hits=1, values=True)
     epoch = ThresholdEpoch.for_epsilon(Fraction(1), 1)
     graph = m.GraphCount.for_epsilon(1, "edges", cap=2)
+    degrees = m.DegreeHistogram.for_epsilon(1, cap=2)
     answer = m.RandomisedResponse(Fraction(1), categories=4)
     tuned = m.PrivateSelection(Fraction(1), Fraction(1, 4))
     moments = m.ClippedMoments.for_epsilon(1, low=0, high=10)
@@ -360,6 +361,14 @@ def list_central() -> list[Subject]:
             _run_once(graph),
             ([(1, 2), (3, 4)], [(1, 2), (3, 4), *((0, node) for node in range(1, 5))]),
             graph.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "DegreeHistogram",
+            _run_once(degrees),
+            ([(1, 2), (3, 4)], [(1, 2), (3, 4), *((0, node) for node in range(1, 5))]),
+            degrees.loss(),
             0.0,
             False,
         ),

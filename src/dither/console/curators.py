@@ -52,7 +52,7 @@ class Curators:
     def open_stored(self, dataset: str, visitor: Visitor, pot: str | None) -> Connection:
         """A connection that hands out stored answers and can buy none."""
         curator = StoredAnswers(self.make_transport(visitor.token, dataset))
-        return Connection(curator, pot=pot or curator.first_pot)
+        return Connection(curator, pot=pot or curator.first_pot, reuse_releases=False)
 
     def find_reader(self, dataset: str, visitor: Visitor) -> Visitor:
         """Who reads a public page: the auditor whose token the gateway was given, or the visitor.

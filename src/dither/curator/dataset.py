@@ -20,6 +20,12 @@ from pydantic import BaseModel
 from dither.canonical import digest
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
+from dither.curator.earlier_sources import (
+    choose_sources,
+    limit_sources,
+    read_source_rows,
+    write_sources,
+)
 from dither.curator.jobs import check_job, hash_job, import_algorithm, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
@@ -372,17 +378,42 @@ class ServedDataset:
     def _certify(self, call: messages.CertifyRelease, principal: Principal) -> BaseModel:
         principal.check_certificate(call.request.pot)
         priced = self._price(documents.read_request(call.request), call.rules)
-        remarks = AnswerRemarks(
-            call.remarks.sql,
-            tuple(call.remarks.limits),
-            tuple(call.remarks.post_processing),
-            call.remarks.commitment,
-        )
         release = find_release(self._curator.reports.history(), priced, call.release_id)
-        certificate = self._curator.sign_release(release, remarks, self._mode)
+        certificate = self._curator.sign_release(release, _read_remarks(call.remarks), self._mode)
         self._record_access(
             principal, "certificate", call.request.pot, priced.key, call.release_id, read_clock()
         )
+        return messages.SignedCertificate(certificate=certificate)
+
+    @_read.register
+    def _read_sources(self, call: messages.ReadSources, principal: Principal) -> BaseModel:
+        principal.check_pot(call.pot)
+        principal.check_values(call.pot)
+        sources = limit_sources(self._curator.list_earlier_of(call.pot, read_source_rows(call)))
+        for source in sources:
+            self._record_access(
+                principal, "values", call.pot, source.priced.key, source.release_id, read_clock()
+            )
+        return write_sources(sources)
+
+    @_read.register
+    def _certify_sources(self, call: messages.CertifySources, principal: Principal) -> BaseModel:
+        principal.check_certificate(call.pot)
+        sources = choose_sources(
+            self._curator.list_earlier_of(call.pot, read_source_rows(call)), call.release_ids
+        )
+        certificate = self._curator.sign_earlier(
+            sources, _read_remarks(call.remarks), call.plan_hash, self._mode
+        )
+        for source in sources:
+            self._record_access(
+                principal,
+                "certificate",
+                call.pot,
+                source.priced.key,
+                source.release_id,
+                read_clock(),
+            )
         return messages.SignedCertificate(certificate=certificate)
 
     @_read.register
@@ -398,3 +429,10 @@ class ServedDataset:
         """Price a request by the newest version."""
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)
+
+
+def _read_remarks(remarks: messages.Remarks) -> AnswerRemarks:
+    """What an asker tells about an answer."""
+    return AnswerRemarks(
+        remarks.sql, tuple(remarks.limits), tuple(remarks.post_processing), remarks.commitment
+    )

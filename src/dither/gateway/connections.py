@@ -26,7 +26,7 @@ class AskedConnection:
     def __init__(self, curator: RemoteCurator, pot: str | None) -> None:
         self.curator = curator
         self.pot = pot or curator.first_pot
-        self.connection = Connection(curator, pot=self.pot)
+        self.connection = Connection(curator, pot=self.pot, reuse_releases=False)
 
 
 class ConnectionPool:

@@ -13,6 +13,7 @@ from dither.mechanisms.calibrations import (
     fit_laplace_interval,
 )
 from dither.mechanisms.clipped_moments import ClippedMoments
+from dither.mechanisms.degree_histogram import DegreeHistogram
 from dither.mechanisms.exponential import ExponentialMechanism
 from dither.mechanisms.graph_count import GraphCount
 from dither.mechanisms.grid import QuantileGrid
@@ -42,6 +43,7 @@ from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
 __all__ = [
     "AdaptiveBlocks",
     "ClippedMoments",
+    "DegreeHistogram",
     "ExponentialMechanism",
     "FlippedQuantile",
     "FlippedScoreSelection",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dither.plan.operator_norms import largest_factor, list_unweighted_columns
 from dither.plan.operators import (
+    Boxes,
     Dense,
     HaarWavelet,
     Identity,
@@ -70,6 +71,8 @@ def multiply(operator: LinearOperator, cells: NDArray[Any]) -> NDArray[Any]:
             return np.concatenate([multiply(inner, cells) for inner in operators], axis=-1)
         case Marginal():
             return multiply(write_marginal(operator), cells)
+        case Boxes():
+            return _sum_boxes(operator, cells)
 
 
 def _sum_ranges(operator: Ranges, cells: NDArray[Any]) -> NDArray[Any]:
@@ -78,6 +81,29 @@ def _sum_ranges(operator: Ranges, cells: NDArray[Any]) -> NDArray[Any]:
     cells.cumsum(axis=-1, out=sums[..., 1:])
     ends = np.array(operator.ranges)
     return sums[..., ends[:, 1] + 1] - sums[..., ends[:, 0]]
+
+
+def _sum_boxes(operator: Boxes, cells: NDArray[Any]) -> NDArray[Any]:
+    """Sums of boxes as differences of sums from the first corner, one key after the other.
+
+    Every number on the way is a sum of some of the cells.
+    """
+    before = cells.shape[:-1]
+    axes = len(operator.sizes)
+    sums = np.zeros((*before, *(size + 1 for size in operator.sizes)), cells.dtype)
+    inner: tuple[Any, ...] = (..., *[slice(1, None)] * axes)
+    sums[inner] = cells.reshape(*before, *operator.sizes)
+    for axis in range(len(before), sums.ndim):
+        sums = sums.cumsum(axis=axis)
+    ends = np.array(operator.ends).reshape(-1, axes, 2) + np.array([0, 1])
+    corners: list[Any] = [
+        ends[:, axis].reshape(-1, *(2 if other == axis else 1 for other in range(axes)))
+        for axis in range(axes)
+    ]
+    picked = sums[(..., *corners)]
+    for _ in range(axes):
+        picked = picked[..., 1] - picked[..., 0]
+    return picked
 
 
 def _sum_blocks(cells: NDArray[Any], branching: int) -> NDArray[Any]:

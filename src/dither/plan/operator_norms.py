@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache, reduce
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.plan.operators import (
+    Boxes,
     Dense,
     HaarWavelet,
     Identity,
@@ -80,6 +82,9 @@ def column_norms(operator: LinearOperator) -> ColumnNorms:
         case Ranges():
             covers = _count_covers(operator)
             return ColumnNorms(covers, covers, covers, (covers > 0).astype(np.int64))
+        case Boxes():
+            covers = _count_box_covers(operator)
+            return ColumnNorms(covers, covers, covers, (covers > 0).astype(np.int64))
         case Tree(size):
             return _equal_norms(size, len(list_levels(operator)))
         case HaarWavelet(size):
@@ -112,6 +117,22 @@ def _count_covers(operator: Ranges) -> NDArray[Any]:
         changes[first] += 1
         changes[last + 1] -= 1
     return changes.cumsum()[:-1]
+
+
+def _count_box_covers(operator: Boxes) -> NDArray[Any]:
+    """How many boxes hold each cell: +1 and -1 at the corners of every box, summed along all keys.
+
+    Every sum on the way counts boxes, with their signs, so that it is at most their number.
+    """
+    changes = np.zeros([size + 1 for size in operator.sizes], np.int64)
+    axes = len(operator.sizes)
+    ends = np.array(operator.ends).reshape(-1, axes, 2) + np.array([0, 1])
+    for sides in product((0, 1), repeat=axes):
+        corners = tuple(ends[:, axis, side] for axis, side in enumerate(sides))
+        np.add.at(changes, corners, (-1) ** sum(sides))
+    for axis in range(axes):
+        changes = changes.cumsum(axis=axis)
+    return changes[tuple(slice(-1) for _ in operator.sizes)].ravel()
 
 
 def _dense_norms(entries: tuple[tuple[int, ...], ...]) -> ColumnNorms:
@@ -220,4 +241,6 @@ def _largest_array(operator: LinearOperator) -> int:
             return count_rows(operator) + max(map(_largest_array, operators))
         case Marginal():
             return _largest_array(write_marginal(operator))
+        case Boxes(sizes):
+            return 2 * prod(size + 1 for size in sizes) + (count_rows(operator) << len(sizes))
     return count_rows(operator) + 2 * count_columns(operator)

@@ -12,6 +12,7 @@ How far one unit moves the product follows from the operator's column norms
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from math import prod
 from typing import Any, TypeAlias, cast
 
@@ -28,6 +29,7 @@ MOST_ENTRIES = 1 << 16
 MOST_ENTRY = 1 << 40
 MOST_COEFFICIENT = 1 << 23
 """Of a Toeplitz-Hankel matrix before its columns are weighted: norms of 16,384 rows fit int64."""
+MOST_BOX_AXES = 3
 MOST_PRODUCTS = 1 << 28
 """The size of a Toeplitz-Hankel matrix times all cells of its operator."""
 
@@ -140,6 +142,20 @@ class Marginal:
     kept: tuple[int, ...]
 
 
+@stored("boxes", sizes="sizes", ends="ends")
+@dataclass(frozen=True)
+class Boxes:
+    """One number for each box: the sum of the cells from first to last along every key, both
+    included. Boxes may overlap.
+
+    `sizes` are those of the keys in order; `ends` lists box after box, and for each key of a box
+    its first and its last code.
+    """
+
+    sizes: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
 LinearOperator: TypeAlias = (
     Identity
     | Total
@@ -152,6 +168,7 @@ LinearOperator: TypeAlias = (
     | Kronecker
     | Stack
     | Marginal
+    | Boxes
 )
 _SIMPLE = (Identity, Total, Prefix, Ranges, Tree, HaarWavelet)
 
@@ -183,7 +200,7 @@ def count_columns(operator: LinearOperator) -> int:
             return prod(map(count_columns, factors))
         case Stack(operators):
             return count_columns(operators[0])
-        case Marginal(sizes):
+        case Marginal(sizes) | Boxes(sizes):
             return prod(sizes)
     return operator.size
 
@@ -195,6 +212,8 @@ def count_rows(operator: LinearOperator) -> int:
             return 1
         case Ranges(_, ranges):
             return len(ranges)
+        case Boxes(sizes, ends):
+            return len(ends) // (2 * len(sizes))
         case Tree():
             return sum(list_levels(operator))
         case Dense(entries):
@@ -268,6 +287,8 @@ def _count_entries(node: Any) -> int:
         return sum(len(row) if type(row) is tuple else 1 for row in node.entries)
     if type(node) is ToeplitzHankel and type(node.hankel) is tuple:
         return 2 * len(node.hankel)
+    if type(node) is Boxes and type(node.ends) is tuple:
+        return len(node.ends) // 2
     listed = getattr(node, "ranges", ()) if type(node) is Ranges else ()
     return len(listed) if type(listed) is tuple else 1
 
@@ -286,6 +307,8 @@ def _check_node(node: Any) -> None:
         is_sound = len({count_columns(inner) for inner in node.operators}) == 1
     elif type(node) is Marginal:
         is_sound = _is_marginal(node)
+    elif type(node) is Boxes:
+        is_sound = _is_boxes(node)
     else:
         raise _refuse(f"no rule for the operator {type(node).__name__}")
     if not is_sound:
@@ -298,13 +321,7 @@ def _fits_size(node: Any) -> bool:
     if type(node) is HaarWavelet:
         return node.size & (node.size - 1) == 0
     if type(node) is Ranges:
-        return _is_tuple(node.ranges) and all(
-            _is_tuple(ends)
-            and len(ends) == 2
-            and all(_is_whole(end, 0, node.size - 1) for end in ends)
-            and ends[0] <= ends[1]
-            for ends in node.ranges
-        )
+        return _is_tuple(node.ranges) and all(_is_span(ends, node.size) for ends in node.ranges)
     return True
 
 
@@ -336,6 +353,27 @@ def _is_marginal(node: Marginal) -> bool:
         and type(node.kept) is tuple
         and all(_is_whole(position, 0, len(node.sizes) - 1) for position in node.kept)
         and list(node.kept) == sorted(set(node.kept))
+    )
+
+
+def _is_boxes(node: Boxes) -> bool:
+    return (
+        _is_tuple(node.sizes)
+        and len(node.sizes) <= MOST_BOX_AXES
+        and all(_is_whole(size, 1, MOST_COLUMNS) for size in node.sizes)
+        and _is_tuple(node.ends)
+        and len(node.ends) % (2 * len(node.sizes)) == 0
+        and all(map(_is_span, zip(node.ends[::2], node.ends[1::2], strict=True), cycle(node.sizes)))
+    )
+
+
+def _is_span(ends: Any, size: int) -> bool:
+    """Whether it is (first, last) of neighbouring cells along so many."""
+    return (
+        _is_tuple(ends)
+        and len(ends) == 2
+        and all(_is_whole(end, 0, size - 1) for end in ends)
+        and ends[0] <= ends[1]
     )
 
 

@@ -43,6 +43,7 @@ VERSION = 1
 MOST_TEXT = 100_000
 MOST_STEPS = 1_000
 MOST_PAGE = 1_000
+MOST_SOURCES = 20
 Document = dict[str, Any]
 """A document that its own reader checks: a catalog, facts, a query, a loss, a certificate."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
@@ -226,6 +227,28 @@ class CertifyRelease(StrictModel):
     remarks: Remarks
 
 
+class ReadSources(StrictModel):
+    """The newest releases that a pot paid for over some rows, from which a question may follow.
+
+    `rows` are the document of a plan. Reads no data, charges nothing.
+    """
+
+    kind: Literal["sources"] = "sources"
+    pot: Name
+    rows: Document
+
+
+class CertifySources(StrictModel):
+    """The signed certificate of an answer that was computed from some of these releases alone."""
+
+    kind: Literal["derived_certificate"] = "derived_certificate"
+    pot: Name
+    rows: Document
+    release_ids: Annotated[list[ReleaseId], Field(min_length=1, max_length=MOST_SOURCES)]
+    plan_hash: Digest
+    remarks: Remarks
+
+
 CalledAct = Annotated[
     ListDatasets
     | ReadFacts
@@ -239,6 +262,8 @@ CalledAct = Annotated[
     | ReadHistory
     | ReadValues
     | CertifyRelease
+    | ReadSources
+    | CertifySources
     | ReadHead
     | SubmitAct
     | ReadAccessLog
@@ -366,6 +391,21 @@ class ReleasedValues(StrictModel):
     values: list[list[int | list[str | None]]]
 
 
+class SourceDocument(StrictModel):
+    """A release with the request that it answered, and the key under which it is stored."""
+
+    key: Digest
+    request: RequestDocument
+    release: ReleasedAnswer
+
+
+class EarlierReleases(StrictModel):
+    """Releases over the same rows, the newest first."""
+
+    kind: Literal["sources"] = "sources"
+    sources: list[SourceDocument]
+
+
 class SignedCertificate(StrictModel):
     """A certificate, signed by the curator."""
 
@@ -393,6 +433,7 @@ Outcome = Annotated[
     | VisiblePots
     | HistoryPage
     | ReleasedValues
+    | EarlierReleases
     | SignedCertificate
     | LimitHead
     | ActDone

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -18,11 +18,12 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from dither.answer.curator_access import AskedThrough
+from dither.answer.earlier_releases import list_measured_cells
 from dither.answer.history import History, PaidRelease
 from dither.answer.leased import OpenFixedLease, OpenLease, OpenOnlineLease
 from dither.canonical import digest
 from dither.catalog import Catalog
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Cells, Plan
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
@@ -41,7 +42,7 @@ from dither.protocol.job_messages import (
     SynthesizeTerms,
 )
 from dither.question.recipe import Recipe
-from dither.remote.certificates import check_certificate
+from dither.remote.certificates import check_certificate, check_derived_certificate
 from dither.remote.transport import Transport
 
 
@@ -142,14 +143,39 @@ class RemoteCurator:
         return documents.read_release(answer, priced)
 
     def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
-        """None: what earlier releases measured is not sent; the curator answers repeats alone."""
-        return ()
+        """Releases over the rows of a plan that were asked from the pot of a view.
+
+        Each is priced again here: one whose key differs, for whatever reason, is no source.
+        """
+        if not view.path:
+            return ()
+        rows = documents.write_rows(plan)
+        call = messages.ReadSources(pot=view.path[0].name, rows=rows)
+        reply = self._transport.call(call, messages.EarlierReleases)
+        sources = []
+        for document in reply.sources:
+            with suppress(DitherError):
+                priced = self.kernel.price_at(documents.read_request(document.request), view)
+                if priced.key == document.key:
+                    sources.append(documents.read_release(document.release, priced))
+        return tuple(sources)
 
     def certify_earlier(
         self, sources: tuple[Release, ...], recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
-        """Refused: no answer is computed from earlier releases here."""
-        raise ParameterError("a served dataset answers from no earlier releases: ask with answer()")
+        """The curator's certificate of an answer from earlier releases, checked against them."""
+        call = messages.CertifySources(
+            pot=sources[0].priced.request.pot,
+            rows=documents.write_rows(_find_common_rows(sources)),
+            release_ids=[source.release_id for source in sources],
+            plan_hash=recipe.plan_hash,
+            remarks=_write_remarks(recipe, steps, commitment),
+        )
+        certificate = self._transport.call(call, messages.SignedCertificate).certificate
+        self._signing_key = check_derived_certificate(
+            certificate, sources, commitment, self._signing_key
+        )
+        return certificate
 
     def read_public(self, table: str) -> pa.Table:
         """Refuse: rows of public tables are not sent."""
@@ -251,12 +277,7 @@ class RemoteCurator:
             request=documents.write_request(release.priced.request),
             rules=release.version.rules,
             release_id=release.release_id,
-            remarks=messages.Remarks(
-                sql=recipe.sql,
-                limits=[limit for atom in recipe.atoms for limit in atom.limits],
-                post_processing=list(steps),
-                commitment=commitment,
-            ),
+            remarks=_write_remarks(recipe, steps, commitment),
         )
         certificate = self._transport.call(call, messages.SignedCertificate).certificate
         self._signing_key = check_certificate(certificate, release, commitment, self._signing_key)
@@ -272,6 +293,10 @@ class RemoteCurator:
 
 class StoredAnswers(RemoteCurator):
     """A curator of which only stored answers are asked: nothing that it is asked for can charge."""
+
+    def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:
+        """None: an answer that is computed from others is not a stored one."""
+        return ()
 
     def release(self, priced: Priced, *, fresh: bool, sql: str | None) -> Release:
         """The stored answer to a request; ParameterError where there is none."""
@@ -293,6 +318,26 @@ def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
     }
     price = documents.read_price(document.price)
     return PaidRelease(**{**document.model_dump(), **numbers, "price": price})
+
+
+def _find_common_rows(sources: tuple[Release, ...]) -> Plan:
+    """Rows that every source measured."""
+    plans = [
+        {cells.plan.hash: cells.plan for _, cells in list_measured_cells(source)}
+        for source in sources
+    ]
+    common = set(plans[0]).intersection(*plans)
+    return plans[0][min(common)]
+
+
+def _write_remarks(recipe: Recipe, steps: tuple[str, ...], commitment: str) -> messages.Remarks:
+    """What this side tells about an answer."""
+    return messages.Remarks(
+        sql=recipe.sql,
+        limits=[limit for atom in recipe.atoms for limit in atom.limits],
+        post_processing=list(steps),
+        commitment=commitment,
+    )
 
 
 def _refuse_lease() -> ParameterError:

@@ -6,21 +6,21 @@ sparse tables, and more on rough ones. Which is better cannot be known without l
 * One column: 9/40 of the price decide the blocks (`BlockCounts`, splits by deviation). The rest
   measures them by the strategy that errs least over so many blocks: every block, or a weighted tree
   of blocks. One block of all values, blocks of any lengths and every single value are all possible.
-* Two columns: a fiftieth of the price counts all rows. Few rows are counted in blocks, many by the
-  product of the best strategies of both columns, which errs by a known amount.
+* Two columns: a fiftieth of the price counts all rows. Few rows are counted by an adaptive grid
+  (`adaptive_grid.py`), many by the product of the best strategies of both columns, which errs by a
+  known amount.
 
-Both steps are ordinary requests, stored and free when asked again. The second one follows from what
-the first released. How far that is from the best choice is measured in bench/workloads.py.
+All steps are ordinary requests, stored and free when asked again. Each follows from what those
+before it released. How far that is from the best choice is measured in bench/workloads.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from dither.answer.intervals import read_level
 from dither.answer.quote import quote_charge
 from dither.canonical import Number
 from dither.errors import ParameterError, RefusedError
-from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import BlockCounts, Linear, Query
 from dither.plan.blocks import CellBlock
 from dither.plan.operators import Identity, Kronecker, LinearOperator, Ranges, Stack
@@ -40,13 +39,8 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
-from dither.workloads.adaptive_histogram import (
-    TREE_SHARE,
-    AdaptiveHistogram,
-    AskedHistogram,
-    find_threshold,
-    read_blocks,
-)
+from dither.workloads.adaptive_grid import TOTAL_SHARE, AskedGrid, ChosenHistogram, read_variance
+from dither.workloads.adaptive_histogram import find_threshold, read_blocks
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
@@ -57,12 +51,11 @@ from dither.workloads.preview import find_deviations, find_interval_factor
 
 BLOCK_SHARE = Fraction(9, 40)
 """Of the price along one column, for the blocks: what is left errs 1.29 times as much as all."""
-TOTAL_SHARE = Fraction(1, 50)
-"""Of the price of two columns, for the number of rows."""
 SPLITS = Fraction(99, 100)
 """Of the price of the blocks: their own counts are not needed."""
-ROUGHNESS = 0.5
-"""Blocks of a plane err by about half the root of rows / epsilon, on public data."""
+GRID_ERROR = 1.0
+"""An adaptive grid errs by about so much times (rows epsilon)^(1/3) / epsilon, over generated
+planes of 256 x 256 cells (bench/generated_shapes.py)."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +70,6 @@ class RangesPreview:
     rough_error: float
     """That of the same strategy at what the first step leaves: taken where no block helps."""
     confidence: Fraction
-
-
-@dataclass(frozen=True)
-class ChosenHistogram(AdaptiveHistogram):
-    """The blocks that were chosen, with their fitted counts; `choice` says what was measured."""
-
-    choice: str = ""
-    widths: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
-
-    @property
-    def half_widths(self) -> Floats:
-        """Half the width of the interval of every block's count."""
-        return self.widths
 
 
 @dataclass(frozen=True)
@@ -129,7 +109,19 @@ class AskedRanges:
             threshold = find_threshold(self._curator.kernel, cells, self._left)
             query: Query = BlockCounts(cells, "deviation", threshold, SPLITS)
             return self._price(query, "adaptive_blocks", self.epsilon * BLOCK_SHARE)
-        return self._price(self.bound.make_cells(()), "laplace", self.epsilon * TOTAL_SHARE)
+        return self._grid.total
+
+    @cached_property
+    def _grid(self) -> AskedGrid:
+        return AskedGrid(
+            self.bound,
+            self.epsilon,
+            self.fixed.pot,
+            self.confidence,
+            self._curator,
+            self._view,
+            self._describe,
+        )
 
     def _price(self, query: Query, family: str, epsilon: Fraction) -> Priced:
         step = Step(query, family, Fraction(1))
@@ -169,9 +161,7 @@ class AskedRanges:
         priced = self._price(query, "linear_laplace", self._left)
         release = self._curator.release(priced, fresh=False, sql=None)
         counts = strategy.solve(np.array(release.values[0], float))
-        law = find_error_law(priced.steps[0].mechanism)
-        assert isinstance(law, AdditiveErrorLaw)
-        variance = np.array([float(law.variance)])
+        variance = np.array([read_variance(priced)])
         deviations = np.sqrt(strategy.find_variances("identity") * variance)
         level = float(read_level(self.confidence))
         rounding = find_rounding_share([len(release.values[0])], variance, "laplace")
@@ -182,25 +172,13 @@ class AskedRanges:
 
     def _answer_plane(self, first: Release) -> ChosenHistogram:
         ((rows,),) = first.values
-        by_blocks = ROUGHNESS * sqrt(max(rows, 0) / float(self._left))
+        grid = self._grid
+        scale = float(grid.left / grid.moved)
+        by_grid = GRID_ERROR * (max(rows, 0) * scale) ** (1 / 3) / scale
         fixed = replace(self.fixed, price=Price(self._left))
-        if by_blocks >= fixed.preview().root_mean_squared_error:
+        if by_grid >= fixed.preview().root_mean_squared_error:
             return self._take_fixed(fixed)
-        asked = AskedHistogram(
-            self.bound,
-            Price(self._left),
-            self.fixed.pot,
-            "deviation",
-            TREE_SHARE,
-            self.confidence,
-            self._curator,
-            self._view,
-            self._describe,
-        )
-        plane = asked.answer()
-        choice = f"{len(plane.blocks):,} blocks of a plane, for about {max(rows, 0):,} rows"
-        counts = np.array(plane.counts, float)
-        return self._make_result(plane.info, plane.blocks, counts, plane.half_widths, choice)
+        return grid.answer_for(rows)
 
     def _take_fixed(self, fixed: AskedWorkload) -> ChosenHistogram:
         """Every cell as a block, from the fixed strategy; its sums are unbiased."""

@@ -18,6 +18,7 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
+from dither.workloads.adopt_plan import adopt_release
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.choose_plan import WorkloadOffer, choose_plan
 from dither.workloads.earlier import EarlierAnswer, find_earlier_answer
@@ -44,13 +45,21 @@ class AskedWorkload:
     def offer(self) -> WorkloadOffer:
         """What will be measured; the same for every database."""
         with show_step("choosing a strategy", self.progress):
-            return choose_plan(self.bound, self.price, self.pot, self._curator.kernel, self._view)
+            offer = choose_plan(self.bound, self.price, self.pot, self._curator.kernel, self._view)
+        if self._curator.has_answer(offer.priced):
+            return offer
+        adopted = (adopt_release(offer, release) for release in self._sources)
+        return next((stored for stored in adopted if stored is not None), offer)
+
+    @cached_property
+    def _sources(self) -> tuple[Release, ...]:
+        """Releases over the same rows that this pot's path paid for; reads no data."""
+        return self._curator.list_earlier(self._view, self.bound.plan)
 
     @cached_property
     def earlier(self) -> EarlierAnswer | None:
         """The same workload from releases that this pot's path paid for before; reads no data."""
-        sources = self._curator.list_earlier(self._view, self.bound.plan)
-        return find_earlier_answer(self.bound, sources, self.offer.lower_bound)
+        return find_earlier_answer(self.bound, self._sources, self.offer.lower_bound)
 
     @property
     def level(self) -> Fraction:
@@ -132,4 +141,5 @@ class AskedWorkload:
             release,
             self.level,
             _certify=self._curator.certify,
+            progress=self.progress,
         )

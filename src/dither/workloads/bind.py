@@ -136,42 +136,65 @@ def bind_workload(
 def bind_questions(
     questions: Sequence[str], bind: Callable[[str], Recipe], analyses: Analyses
 ) -> BoundWorkload:
-    """Counts in SQL over the same rows, by any keys: each is a marginal of one workload."""
+    """Counts in SQL over one table, by any keys and with any conditions on declared columns."""
     if not questions or not all(isinstance(text, str) for text in questions):
         raise ParameterError("a list of questions holds at least one SELECT, as text")
     recipes = [bind(text) for text in questions]
-    products = tuple(
-        Product(tuple((name, "identity") for name in _read_marginal(query, recipe, recipes[0])))
-        for recipe in recipes
+    queries = [
+        (text, _read_count(query, recipe, recipes[0]))
+        for text, recipe in zip(questions, recipes, strict=True)
         for query in recipe.queries
+    ]
+    plans = {query.plan.hash for _, query in queries}
+    if len(plans) > 1:
+        return _bind_conditions(queries, recipes[0], analyses)
+    products = tuple(
+        Product(tuple((name, "identity") for name in query.keys)) for _, query in queries
     )
-    columns = analyses.analyse_rows(recipes[0].queries[0].plan).columns
+    columns = analyses.analyse_rows(queries[0][1].plan).columns
     workload = CountingWorkload(products)
     for name in workload.columns:
         list_keys(name, columns[name])
     return BoundWorkload(workload, recipes[0], {name: columns[name] for name in workload.columns})
 
 
-def _read_marginal(query: Query, recipe: Recipe, first: Recipe) -> tuple[str, ...]:
-    """The keys of one count; refused where it is no plain count over the rows of the first."""
+def _bind_conditions(
+    queries: list[tuple[str, Cells]], recipe: Recipe, analyses: Analyses
+) -> BoundWorkload:
+    """Counts with conditions of their own, over the same rows without them."""
+    from dither.workloads.listed_counts import BoundCounts, list_products, strip_condition
+
+    bases = {strip_condition(query.plan)[0].hash for _, query in queries}
+    if len(bases) > 1:
+        raise RefusedError(
+            "questions of one workload count rows of the same tables: ask for others by themselves",
+            rule=PrivacyRule.NO_RULE,
+        )
+    columns = analyses.analyse_rows(strip_condition(queries[0][1].plan)[0]).columns
+    workload = CountingWorkload(list_products(queries, columns))
+    return BoundCounts(workload, recipe, {name: columns[name] for name in workload.columns})
+
+
+def _read_count(query: Query, recipe: Recipe, first: Recipe) -> Cells:
+    """One count of a list; refused where it is no plain count or sum like the first."""
     base = first.queries[0]
     is_plain = (
         isinstance(query, Cells)
         and isinstance(base, Cells)
-        and query.plan.hash == base.plan.hash
         and query.columns == base.columns
         and len(query.columns) == 1
         and recipe.having is None
         and recipe.limit is None
+        and not recipe.atoms[0].offset
     )
     if not is_plain or not isinstance(query, Cells):
         raise RefusedError(
-            "questions of one workload count the same rows, each with one COUNT(*) and any GROUP "
-            "BY: write one WHERE for all, without HAVING or LIMIT, or ask them one by one",
+            "questions of one workload each have one COUNT(*), or one SUM that is the same in all, "
+            "with any WHERE and GROUP BY, and without HAVING or LIMIT",
             rule=PrivacyRule.NO_RULE,
         )
     _check_additive(query)
-    return query.keys
+    return query
 
 
 def _check_aggregate(query: Query) -> None:

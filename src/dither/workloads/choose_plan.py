@@ -14,7 +14,7 @@ import numpy as np
 
 from dither.answer.choose_mechanism import list_families
 from dither.answer.curator_access import Pricer
-from dither.errors import DitherError, RefusedError
+from dither.errors import DitherError, ParameterError, RefusedError
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Linear
 from dither.plan.keys import MAX_CELLS
@@ -23,11 +23,14 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.rules import PrivacyRule
 from dither.workloads.bind import BoundWorkload
+from dither.workloads.coarser import STEPS, coarsen_plan
 from dither.workloads.intervals import find_rounding_share
 from dither.workloads.kronecker import bound_products, plan_kronecker
 from dither.workloads.line_strategies import MOST_VALUES
 from dither.workloads.lines import Floats, JointNoise, Noise
+from dither.workloads.listed_counts import BoundCounts, bound_listed, plan_listed
 from dither.workloads.measurement import MeasurementPlan, scale_operator, split_variance
+from dither.workloads.progress import track
 from dither.workloads.residuals import make_domain, plan_direct, plan_residuals
 
 FAMILIES: dict[str, tuple[Noise, str]] = {
@@ -84,6 +87,8 @@ def read_variances(priced: Priced) -> Floats:
 
 def list_plans(bound: BoundWorkload, noise: Noise) -> list[MeasurementPlan]:
     """Every plan that can answer the workload with this noise."""
+    if isinstance(bound, BoundCounts):
+        return [*plan_listed(bound, noise)]
     products = bound.workload.products
     domain = make_domain(products, bound.sizes)
     if domain is None:
@@ -120,6 +125,8 @@ def find_lower_bound(bound: BoundWorkload) -> float:
 
     For Laplace noise too: the L1 norm of a column is at least its L2 norm.
     """
+    if isinstance(bound, BoundCounts):
+        return bound_listed(bound)
     domain = make_domain(bound.workload.products, bound.sizes)
     if domain is not None:
         return domain.find_bound()
@@ -172,7 +179,7 @@ def _offer_best(
 ) -> WorkloadOffer:
     """The best plan for one noise, priced by the kernel's rules."""
     plans = list_plans(bound, noise)
-    scores = [score_plan(plan, bound, noise) for plan in plans]
+    scores = [score_plan(plan, bound, noise) for plan in track(plans, len(plans))]
     best = int(np.argmin(scores))
     plan = plans[best]
     reasons = [
@@ -180,7 +187,7 @@ def _offer_best(
         for listed, score in zip(plans, scores, strict=True)
         if listed is not plan
     ]
-    priced = kernel.price_at(make_request(bound, plan, family, price, pot, 1), view)
+    plan, priced = _price_plan(bound, plan, family, price, pot, kernel, view)
     scale = find_scale(plan, read_variances(priced), noise)
     if scale > 1:
         request = make_request(bound, plan, family, price, pot, scale)
@@ -188,6 +195,30 @@ def _offer_best(
     unit = _find_unit(plan, read_variances(priced) / scale**2, noise)
     lower = unit * find_lower_bound(bound)
     return WorkloadOffer(bound, plan, noise, priced, scale, lower, (*reasons, *plan.reasons))
+
+
+def _price_plan(
+    bound: BoundWorkload,
+    plan: MeasurementPlan,
+    family: str,
+    price: Price,
+    pot: str,
+    kernel: Pricer,
+    view: LedgerView,
+) -> tuple[MeasurementPlan, Priced]:
+    """The plan in the largest integers whose noise can be drawn, and its price."""
+    refused: ParameterError | None = None
+    for bits in STEPS:
+        smaller = coarsen_plan(plan, bits)
+        if smaller is None:
+            break
+        try:
+            request = make_request(bound, smaller, family, price, pot, 1)
+            return smaller, kernel.price_at(request, view)
+        except ParameterError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def make_request(

@@ -129,7 +129,8 @@ class EarlierPlan:
             shape = [self.sizes[axis] for axis in axes]
             size = prod(shape)
             columns = multiply(step.operator, np.eye(size, dtype=np.int64))
-            place = np.ravel_multi_index(tuple(cells[axes]), shape) if axes else 0 * cells[0]
+            no_axis = np.zeros(cells.shape[1], np.int64)
+            place = np.ravel_multi_index(tuple(cells[axes]), shape) if axes else no_axis
             matrices.append(np.ascontiguousarray(columns.T.astype(float)[:, place]))
         return matrices
 

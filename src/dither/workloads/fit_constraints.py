@@ -32,6 +32,8 @@ from dither.workloads.earlier import EarlierPlan
 from dither.workloads.kronecker import FittedProduct, KroneckerPlan
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
+from dither.workloads.listed_counts import FittedRegions
+from dither.workloads.progress import show_step, track
 from dither.workloads.residuals import (
     Columns,
     DirectPlan,
@@ -162,6 +164,11 @@ def make_nonnegative(
     known: KnownTotals | None = None,
 ) -> WorkloadResult:
     """Nonnegative least squares over all cells, in the precision of what was measured."""
+    if isinstance(result.fitted, FittedRegions):
+        raise ParameterError(
+            "a list of counts with conditions has no table of cells: ask in words, e.g. "
+            "identity('age', 'sex'), for nonnegative or whole numbers"
+        )
     if isinstance(result.offer.bound.query.columns[0], Sum):
         raise ParameterError("nonnegative numbers are for counts: a sum may be negative")
     columns, estimate = expand_cells(result)
@@ -180,7 +187,8 @@ def make_nonnegative(
             f"unprotected: known totals of {' x '.join(known.columns)} ({known.provenance})"
         )
     groups = () if known is None else tuple(columns.index(column) for column in known.columns)
-    cells = _descend(result, columns, estimate, allowed, totals, groups)
+    with show_step("fitting nonnegative cells", result.progress):
+        cells = _descend(result, columns, estimate, allowed, totals, groups)
     fitted = FittedProduct(columns, cells)
     return result.derive(fitted, "; ".join(notes), biased=True)
 
@@ -247,7 +255,7 @@ def _descend(
     cells = project(estimate)
     ahead = cells
     momentum = 1.0
-    for _ in range(_STEPS):
+    for _ in track(range(_STEPS), _STEPS):
         gradient = _apply_precision(result, columns, ahead - estimate)
         after = project(ahead - gradient / largest)
         next_momentum = (1 + (1 + 4 * momentum**2) ** 0.5) / 2

@@ -17,10 +17,13 @@ from dither.errors import RefusedError
 from dither.plan.keys import MAX_CELLS
 from dither.plan.operators import Kronecker, LinearOperator
 from dither.rules import PrivacyRule
+from dither.workloads.certificates import MOST_COLUMNS, OptimalityCertificate, make_certificate
 from dither.workloads.language import LineKind, Product
 from dither.workloads.line_strategies import LineStrategy, ScoredLine, choose_line, find_svd_bound
 from dither.workloads.lines import Floats, Mixture, Noise, answer_line
+from dither.workloads.listed_counts import ListedProduct
 from dither.workloads.measurement import MeasuredStep
+from dither.workloads.progress import track
 
 _ROUNDS = 3
 
@@ -32,6 +35,8 @@ class KroneckerPlan:
     columns: tuple[str, ...]
     lines: tuple[LineStrategy, ...]
     reasons: tuple[str, ...]
+    mixtures: tuple[tuple[tuple[LineKind, float], ...], ...] = ()
+    """The queries along each column that its strategy was chosen for, with their weights."""
 
     @property
     def name(self) -> str:
@@ -41,6 +46,16 @@ class KroneckerPlan:
 
     def _pairs(self) -> list[tuple[str, LineStrategy]]:
         return list(zip(self.columns, self.lines, strict=True))
+
+    @property
+    def certificates(self) -> dict[str, OptimalityCertificate]:
+        """How far the integers along each column are from the best for Gaussian noise, to be
+        checked by anyone (`check_certificate`); columns of more than 1,024 values have none."""
+        return {
+            column: make_certificate(line.operator, mixture)
+            for (column, line), mixture in zip(self._pairs(), self.mixtures, strict=True)
+            if line.size <= MOST_COLUMNS
+        }
 
     @property
     def steps(self) -> tuple[MeasuredStep, ...]:
@@ -99,6 +114,8 @@ class FittedProduct:
 
     def answer(self, product: Product) -> Floats:
         """Answer along every column in turn, totals first."""
+        if isinstance(product, ListedProduct):
+            return product.answer(self.columns, self.cells)
         answers = self.cells
         for axis, column in enumerate(self.columns):
             kind = product.find_kind(column)
@@ -118,18 +135,21 @@ def plan_kronecker(
             rule=PrivacyRule.BOUNDED_WORK,
         )
     chosen: dict[str, tuple[ScoredLine, ...]] = {}
+    used: dict[str, Mixture] = {}
     rounds = _ROUNDS if len(products) > 1 and len(columns) > 1 else 1
     remembered: dict[tuple[str, tuple[tuple[LineKind, float], ...]], tuple[ScoredLine, ...]] = {}
-    for _ in range(rounds):
-        for column in columns:
-            mixture = _mix_column(products, column, columns, sizes, chosen)
-            key = (column, tuple(mixture.items()))
-            if key not in remembered:
-                remembered[key] = choose_line(mixture, sizes[column], noise)
-            chosen[column] = remembered[key]
+    every = [column for _ in range(rounds) for column in columns]
+    for column in track(every, len(every)):
+        mixture = _mix_column(products, column, columns, sizes, chosen)
+        used[column] = mixture
+        key = (column, tuple(mixture.items()))
+        if key not in remembered:
+            remembered[key] = choose_line(mixture, sizes[column], noise)
+        chosen[column] = remembered[key]
     reasons = tuple(_explain(column, chosen[column]) for column in columns)
     lines = tuple(chosen[column][0].strategy for column in columns)
-    return KroneckerPlan(columns, lines, reasons)
+    mixtures = tuple(tuple(used[column].items()) for column in columns)
+    return KroneckerPlan(columns, lines, reasons, mixtures)
 
 
 def _mix_column(

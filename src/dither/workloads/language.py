@@ -144,6 +144,18 @@ def cube(of: Sequence[str], up_to: int) -> CountingWorkload:
     return workload
 
 
+def choose_words(
+    workload: CountingWorkload | Sequence[str] | None, k: int | None, of: Sequence[str]
+) -> CountingWorkload | Sequence[str]:
+    """The workload that was given, or the marginals of k columns that were; not both."""
+    if (workload is None) == (k is None) or (k is None and of):
+        raise ParameterError(
+            "ask for a workload in words, as a list of SQL, or by marginals= and of=: e.g. "
+            'con.workload(marginals=2, of=["ward", "sex"], table="visits", epsilon=1)'
+        )
+    return marginals(k, of) if k is not None else workload or ()
+
+
 def _make_workload(columns: Sequence[str], kind: LineKind) -> CountingWorkload:
     _check_columns(columns)
     if not columns:

@@ -14,9 +14,11 @@ from dither.canonical import decimal_text
 from dither.privacy.charges.rules import Charge
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_text
+from dither.workloads.certificates import OptimalityCertificate
 from dither.workloads.choose_plan import WorkloadOffer, read_variances
 from dither.workloads.earlier import EarlierAnswer
 from dither.workloads.intervals import find_multiplier, find_spread
+from dither.workloads.kronecker import KroneckerPlan
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
 
@@ -69,6 +71,16 @@ class WorkloadPreview:
     def gap(self) -> float:
         """The squared error as a multiple of the least that any strategy could have."""
         return (self.root_mean_squared_error / self.lower_bound) ** 2
+
+    @property
+    def certificates(self) -> dict[str, OptimalityCertificate]:
+        """For Gaussian noise and one strategy for each column: certificates of its optimality, by
+        column, for `dither.workloads.certificates.check_certificate`. Residuals are the exact
+        optimum and need none."""
+        plan = self._offer.plan
+        if self.noise != "gaussian" or not isinstance(plan, KroneckerPlan):
+            return {}
+        return plan.certificates
 
     def list_errors(self, product: Product) -> Floats:
         """The standard deviation of every query of a product."""

@@ -25,6 +25,7 @@ from dither.plan.operators import Identity, Kronecker, LinearOperator, ToeplitzH
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats, Noise
 from dither.workloads.measurement import MeasuredStep
+from dither.workloads.progress import track
 
 Columns = tuple[str, ...]
 _LEAST_SHARE = 1e-6
@@ -185,7 +186,8 @@ class ResidualPlan(_MarginalAnswers):
     def fit(self, values: list[Floats], variances: Floats) -> FittedResiduals:
         """Project the noise, and divide by n along every column."""
         residuals = {}
-        for subset, measured in zip(self.shares, values, strict=True):
+        pairs = zip(self.shares, values, strict=True)
+        for subset, measured in track(pairs, len(values)):
             cells = measured.reshape([self.domain.sizes[column] for column in subset])
             residuals[subset] = project_residual(cells) / self.domain.count_cells(subset)
         return FittedResiduals(self.domain, residuals)
@@ -235,7 +237,8 @@ class DirectPlan(_MarginalAnswers):
             for kept, measured in zip(self.shares, values, strict=True)
         }
         residuals = {}
-        for subset, precisions in self._weigh(variances).items():
+        weights = self._weigh(variances)
+        for subset, precisions in track(weights.items(), len(weights)):
             whole = sum(precisions.values())
             weighted = [
                 precision / whole * project_residual(_sum_over(tables[kept], kept, subset))
@@ -288,7 +291,7 @@ def plan_direct(domain: MarginalDomain, noise: Noise) -> DirectPlan:
     shares = np.full(len(marginals), 1 / len(marginals))
     power = 2 if noise == "laplace" else 1
     subsets = [list(list_subsets(kept)) for kept in marginals]
-    for _ in range(_UPDATES):
+    for _ in track(range(_UPDATES), _UPDATES):
         plan = DirectPlan(domain, dict(zip(marginals, shares.tolist(), strict=True)))
         residuals = plan.find_residual_variances(1 / shares**power)
         gains = np.array(

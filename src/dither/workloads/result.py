@@ -27,6 +27,7 @@ from dither.workloads.bind import BoundWorkload
 from dither.workloads.choose_plan import WorkloadOffer
 from dither.workloads.language import LineKind, Product
 from dither.workloads.lines import Floats, list_ranges
+from dither.workloads.listed_counts import ListedProduct
 from dither.workloads.measurement import FittedCells
 from dither.workloads.preview import find_deviations, find_interval_factor
 
@@ -49,6 +50,8 @@ class WorkloadResult:
     _deviations: Callable[[Product], Floats] | None = field(default=None, repr=False)
     _certify: Certify | None = field(default=None, repr=False, compare=False)
     _nonce: str = field(default_factory=make_nonce, repr=False, compare=False)
+    progress: bool = field(default=False, repr=False, compare=False)
+    """Whether a terminal shows how far a fit is."""
 
     @property
     def products(self) -> tuple[Product, ...]:
@@ -61,8 +64,10 @@ class WorkloadResult:
         return {str(product): self.make_table(product) for product in self.products}
 
     def table(self, *columns: str) -> pa.Table:
-        """The table over exactly these columns."""
-        chosen = [product for product in self.products if set(product.columns) == set(columns)]
+        """The table over exactly these columns; in a list of counts, that of this question."""
+        chosen = [product for product in self.products if [str(product)] == [*columns]] or [
+            product for product in self.products if set(product.columns) == set(columns)
+        ]
         if len(chosen) != 1:
             names = ", ".join(map(str, self.products[:20]))
             raise ParameterError(
@@ -167,8 +172,10 @@ class WorkloadResult:
         tables = {name: table.to_pydict() for name, table in self.tables.items()}
         promised = commitment({"tables": [tables]}, self._nonce)
         strategy = f"workload: {self.offer.plan.name}, fitted by least squares"
+        counts = [str(product) for product in self.products if isinstance(product, ListedProduct)]
+        asked = [f"counts of one list: {'; '.join(counts)}"] if counts else []
         signed = self._certify(
-            self._release, self.offer.bound.recipe, (strategy, *self.notes), promised
+            self._release, self.offer.bound.recipe, (strategy, *asked, *self.notes), promised
         )
         if file is not None:
             Path(file).write_text(write_certificate(signed), encoding="utf-8")
@@ -192,6 +199,8 @@ def fit_release(offer: WorkloadOffer, release: Release) -> FittedCells:
 
 def list_keys_of(bound: BoundWorkload, product: Product) -> dict[str, pa.Array]:
     """The key columns of a product: `age`, `age_up_to`, or `age_from` and `age_to`."""
+    if isinstance(product, ListedProduct):
+        return product.list_keys()
     lines = [_list_line(bound, column, kind) for column, kind in product.factors]
     sizes = [len(next(iter(line.values()))) for line in lines]
     keys: dict[str, pa.Array] = {}

@@ -97,7 +97,7 @@ def make_spectral_operator(mixture: Mixture, size: int, kind: LineKind) -> Toepl
     basis = SineBasis(kind, size)
     spectrum = np.maximum(basis.find_eigenvalues(mixture), 0)
     toeplitz, hankel = basis.write_kernel(spectrum**0.25)
-    return _round_operator(toeplitz, hankel)
+    return round_operator(toeplitz, hankel)
 
 
 def make_refined_operator(mixture: Mixture, size: int, kind: LineKind) -> ToeplitzHankel:
@@ -133,16 +133,21 @@ def make_refined_operator(mixture: Mixture, size: int, kind: LineKind) -> Toepli
         options={"maxiter": REFINING_STEPS},
     )
     entries = best.x * steps
-    return _round_operator(entries[:size], entries[size:])
+    return round_operator(entries[:size], entries[size:])
 
 
-def _round_operator(toeplitz: Floats, hankel: Floats) -> ToeplitzHankel:
+def round_operator(
+    toeplitz: Floats,
+    hankel: Floats,
+    largest_coefficient: int = _COEFFICIENT,
+    least_weight: int = _WEIGHT,
+) -> ToeplitzHankel:
     """Integers in proportion to the entries, and weights that bring columns to one norm."""
     largest = max(np.abs(toeplitz).max(), np.abs(hankel).max())
-    whole_toeplitz = np.rint(toeplitz / largest * _COEFFICIENT).astype(np.int64)
-    whole_hankel = np.rint(hankel / largest * _COEFFICIENT).astype(np.int64)
+    whole_toeplitz = np.rint(toeplitz / largest * largest_coefficient).astype(np.int64)
+    whole_hankel = np.rint(hankel / largest * largest_coefficient).astype(np.int64)
     norms = np.sqrt(_square_columns(whole_toeplitz.astype(float), whole_hankel.astype(float)))
-    weights = np.floor(_WEIGHT * norms.max() / norms).astype(np.int64)
+    weights = np.floor(least_weight * norms.max() / norms).astype(np.int64)
     return ToeplitzHankel(
         tuple(whole_toeplitz.tolist()), tuple(whole_hankel.tolist()), tuple(weights.tolist())
     )
