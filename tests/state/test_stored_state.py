@@ -58,6 +58,7 @@ EXACT = [
 ]
 NEWER_THAN_THE_FIXTURES: frozenset[str] = frozenset(
     {
+        '"function": "index_in"',
         '"type": "linear"',
         '"type": "scores"',
         '"type": "unitvectors"',
