@@ -188,7 +188,7 @@ def test_planted_bugs_are_caught(name: str) -> None:
 def test_a_fine_grid_at_the_whole_price_is_caught(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AskedGrid, "_fine_epsilon", property(lambda grid: grid.left))
+    monkeypatch.setattr(AskedGrid, "_fine_epsilon", property(lambda grid: grid.grid_epsilon))
     with pytest.raises(AssertionError):
         test_a_preview_is_free_and_all_steps_are_paid_once(survey)
 

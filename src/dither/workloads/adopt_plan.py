@@ -1,7 +1,7 @@
 """A plan whose integers come from a stored release, so that a repeat stays free.
 
 Strategies are computed in floating point before they are rounded: another version of NumPy or
-SciPy may round a few of them to other integers, which is another request. Where a release of the
+SciPy may round a few of them to stored_step integers, which is another request. Where a release of the
 same price over the same rows measured integers that answer the workload as well, its integers are
 the plan.
 """
@@ -39,20 +39,20 @@ def adopt_release(offer: WorkloadOffer, release: Release) -> WorkloadOffer | Non
     return adopted if adopted.error <= offer.error * _AS_GOOD else None
 
 
-def _list_operators(asked: Request, stored: Request) -> list[tuple[int, LinearOperator]] | None:
+def _list_operators(request: Request, stored: Request) -> list[tuple[int, LinearOperator]] | None:
     """What a stored request measured at the same price over the same cells: the common factor and
     the operator of each step."""
-    if (asked.price, asked.pot) != (stored.price, stored.pot):
+    if (request.price, request.pot) != (stored.price, stored.pot):
         return None
-    if len(asked.steps) != len(stored.steps):
+    if len(request.steps) != len(stored.steps):
         return None
     operators = []
-    for own, other in zip(asked.steps, stored.steps, strict=True):
-        if not isinstance(own.query, Linear) or not isinstance(other.query, Linear):
+    for own, stored_step in zip(request.steps, stored.steps, strict=True):
+        if not isinstance(own.query, Linear) or not isinstance(stored_step.query, Linear):
             return None
-        if own.query.cells != other.query.cells or own.family != other.family:
+        if own.query.cells != stored_step.query.cells or own.family != stored_step.family:
             return None
-        operators.append(_split_factor(other.query.operator))
+        operators.append(_split_factor(stored_step.query.operator))
     return operators
 
 
@@ -77,7 +77,7 @@ def _adopt_operators(
 
 
 def _adopt_lines(plan: KroneckerPlan, operator: LinearOperator) -> KroneckerPlan | None:
-    """The same strategies with other integers."""
+    """The same strategies with stored_step integers."""
     factors = (operator,)
     if len(plan.lines) > 1:
         factors = operator.factors if isinstance(operator, Kronecker) else ()  # type: ignore[assignment]
@@ -93,7 +93,7 @@ def _adopt_lines(plan: KroneckerPlan, operator: LinearOperator) -> KroneckerPlan
 
 
 def _adopt_regions(plan: RegionPlan, operator: LinearOperator) -> RegionPlan | None:
-    """The same regions with other integers."""
+    """The same regions with stored_step integers."""
     if not isinstance(operator, Dense):
         return None
     cells = np.array(operator.entries, float)
