@@ -1,7 +1,7 @@
 """A plan whose integers come from a stored release, so that a repeat stays free.
 
 Strategies are computed in floating point before they are rounded: another version of NumPy or
-SciPy may round a few of them to stored_step integers, which is another request. Where a release of the
+SciPy may round a few of them to other integers, which is another request. Where a release of the
 same price over the same rows measured integers that answer the workload as well, its integers are
 the plan.
 """
@@ -77,7 +77,7 @@ def _adopt_operators(
 
 
 def _adopt_lines(plan: KroneckerPlan, operator: LinearOperator) -> KroneckerPlan | None:
-    """The same strategies with stored_step integers."""
+    """The same strategies with other integers."""
     factors = (operator,)
     if len(plan.lines) > 1:
         factors = operator.factors if isinstance(operator, Kronecker) else ()  # type: ignore[assignment]
@@ -93,7 +93,7 @@ def _adopt_lines(plan: KroneckerPlan, operator: LinearOperator) -> KroneckerPlan
 
 
 def _adopt_regions(plan: RegionPlan, operator: LinearOperator) -> RegionPlan | None:
-    """The same regions with stored_step integers."""
+    """The same regions with other integers."""
     if not isinstance(operator, Dense):
         return None
     cells = np.array(operator.entries, float)

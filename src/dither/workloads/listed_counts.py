@@ -211,11 +211,11 @@ def find_truth(
             is_true, is_false = find_truth(inner, codes, domains, cells)
             return is_false, is_true
         case And(operands) | Or(operands):
-            truths = [find_truth(operand, codes, domains, cells) for operand in operands]
+            pairs = [find_truth(operand, codes, domains, cells) for operand in operands]
             every = np.logical_and.reduce
             some = np.logical_or.reduce
             first, second = (every, some) if isinstance(condition, And) else (some, every)
-            return first([pair[0] for pair in truths]), second([pair[1] for pair in truths])
+            return first([pair[0] for pair in pairs]), second([pair[1] for pair in pairs])
         case Holds(expression):
             simpler = simplify_condition(expression, domains)
             assert simpler is not None
