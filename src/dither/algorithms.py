@@ -77,12 +77,12 @@ class AlgorithmDoor:
         from dither.workloads.language import choose_words
 
         level = read_level(confidence)
-        asked = choose_words(workload, marginals, of)
+        words = choose_words(workload, marginals, of)
         self._refuse_closed_pot()
         view = self._view()
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
-        bound = bind_asked(asked, table, where, aggregate, self.bind, analyses)
+        bound = bind_asked(words, table, where, aggregate, self.bind, analyses)
         return AskedWorkload(
             bound, price, self._pot, level, self._curator, view, self._info, progress
         )

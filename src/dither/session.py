@@ -265,8 +265,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
             offered = self._find_stored(bound, question, price, view, offered)
         check_delta(bound.dialect, offered.priced)
         if not fresh and not dry_run and not bound.dialect.reports:
-            is_stored = self._curator.has_answer(offered.priced)
-            earlier = None if is_stored else self._find_earlier(offered, view)
+            earlier = self._find_earlier(offered, view)
             if earlier is not None:
                 return earlier.make_result(question.level, self._info, self._curator)
         request = offered.priced.request
@@ -350,7 +349,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         stored = pot is not None and self._curator.has_answer(offered.priced)
         quote = quote_charge(pot, offered.priced)
         preview = make_preview(offered.priced, offered.recipe, terms, pot, quote, stored, widths)
-        earlier = None if stored else self._find_earlier(offered, view)
+        earlier = None if stored else self._find_earlier(offered, view, is_stored=False)
         return offered, replace(preview, earlier=None if earlier is None else earlier.describe())
 
     def _find_stored(
@@ -360,10 +359,14 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         earlier = self._offers.list_earlier(bound, question, price, view, offered)
         return self._choose_stored(earlier, offered)
 
-    def _find_earlier(self, offered: Offered, view: LedgerView) -> EarlierQuestion | None:
+    def _find_earlier(
+        self, offered: Offered, view: LedgerView, is_stored: bool | None = None
+    ) -> EarlierQuestion | None:
         """The earlier releases that answer a question which is not stored, if there are any."""
         marginal = find_plain_marginal(offered.recipe) if self._reuse_releases else None
         if marginal is None or not view.path:
+            return None
+        if self._curator.has_answer(offered.priced) if is_stored is None else is_stored:
             return None
         quote_charge(view.path[0], offered.priced)  # refuses what this budget could never pay
         sources = self._curator.list_earlier(view, marginal.plan)

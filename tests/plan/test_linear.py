@@ -38,7 +38,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.analysed_query import Analyses
 from dither.plan.norms import Sensitivity
-from dither.plan.operator_norms import largest_norms
+from dither.plan.operator_norms import Norms, largest_norms
 from dither.plan.operators import Dense, Identity, Kronecker, LinearOperator, Total
 from tests.case_lists import mark_between
 from tests.datasets.catalog_texts import write_head, write_private_head
@@ -312,3 +312,12 @@ def test_an_operator_that_takes_too_much_memory_is_refused(
     monkeypatch.setattr(linear, "MOST_BYTES", 100)
     with pytest.raises(RefusedError, match="bytes: at most 100"):
         _ = analyses.analyse_query(query).released_rows
+
+
+def test_boxes_that_are_taken_for_disjoint_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three boxes hold cell 2: one row moves three numbers."""
+    claimed, moved = find_claim(OF_FOUR["boxes"], Count(), "add_remove", rows=1)
+    assert holds(claimed, moved) and claimed.l1 == 3
+    monkeypatch.setattr(linear, "largest_norms", lambda operator: Norms(1, 1, 1, 1))
+    claimed, moved = find_claim(OF_FOUR["boxes"], Count(), "add_remove", rows=1)
+    assert not holds(claimed, moved)

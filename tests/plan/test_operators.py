@@ -17,6 +17,7 @@ from dither.plan.operators import (
     MOST_COEFFICIENT,
     MOST_ENTRIES,
     MOST_ENTRY,
+    Boxes,
     Dense,
     HaarWavelet,
     Identity,
@@ -111,8 +112,9 @@ def test_a_column_is_found_wherever_it_is_largest() -> None:
         Stack((Identity(65536), Tree(65536, 4), Marginal((256, 256), (1,)))),
         Kronecker((Stack((Identity(256), Total(256))), Stack((Identity(256), Total(256))))),
         Kronecker((Identity(128), ToeplitzHankel((1,) * 256, (2,) * 511, (3,) * 256))),
+        Boxes((1, 256, 256), (0, 0, 3, 200, 5, 255) * 9000),
     ],
-    ids=["tree x haar x prefix", "dense x ranges", "stack", "all marginals", "toeplitz"],
+    ids=["tree x haar x prefix", "dense x ranges", "stack", "all marginals", "toeplitz", "boxes"],
 )
 @pytest.mark.parametrize("largest", [10**6, 2**70])
 def test_the_stated_memory_is_enough(operator: LinearOperator, largest: int) -> None:
@@ -139,6 +141,14 @@ WRONG: dict[str, object] = {
     "a range past the end": Ranges(4, ((2, 4),)),
     "a range backwards": Ranges(4, ((2, 1),)),
     "no ranges": Ranges(4, ()),
+    "a box past the end": Boxes((2, 2), (0, 1, 0, 2)),
+    "a box backwards": Boxes((2, 2), (1, 0, 0, 1)),
+    "half a box": Boxes((2, 2), (0, 1, 0)),
+    "no boxes": Boxes((2, 2), ()),
+    "boxes of four keys": Boxes((1, 2, 2, 1), (0, 0, 0, 1, 0, 1, 0, 0)),
+    "boxes without keys": Boxes((), (0, 1)),
+    "a box of floats": Boxes((4,), (0.0, 1.0)),  # type: ignore[arg-type]
+    "a box of booleans": Boxes((4,), (False, True)),
     "an empty matrix": Dense(()),
     "a ragged matrix": Dense(((1, 2), (3,))),
     "floats": Dense(((0.5, 1),)),  # type: ignore[arg-type]

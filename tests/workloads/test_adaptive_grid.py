@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction as F
 from itertools import product
 
 import numpy as np
 import pytest
 
+from dither.audit.black_box import test as audit_mechanism
+from dither.audit.verdict import Budget
 from dither.errors import DitherError
 from dither.plan import operator_norms
 from dither.plan.operator_norms import largest_norms
 from dither.plan.operators import Boxes
+from dither.privacy import noise
 from dither.workloads import adaptive_grid
 from dither.workloads.adaptive_grid import (
     AskedGrid,
@@ -184,6 +188,60 @@ def test_planted_bugs_are_caught(name: str) -> None:
 def test_a_fine_grid_at_the_whole_price_is_caught(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AskedGrid, "_fine_epsilon", property(lambda grid: grid.left))
+    monkeypatch.setattr(AskedGrid, "_fine_epsilon", property(lambda grid: grid.grid_epsilon))
     with pytest.raises(AssertionError):
         test_a_preview_is_free_and_all_steps_are_paid_once(survey)
+
+
+def run_grids(coarse_scale: F, fine_scale: F) -> Callable[[list[int]], list[int]]:
+    """Both grids over a plane of 4 x 4 cells as one mechanism: their noisy counts, and the number
+    of fine blocks."""
+
+    def run(values: list[int]) -> list[int]:
+        cells = np.array(values).reshape(4, 4)
+
+        def count(boxes: list[adaptive_grid.Box], scale: F) -> list[int]:
+            exact = [
+                int(cells[top : bottom + 1, left : right + 1].sum())
+                for (top, bottom), (left, right) in boxes
+            ]
+            noisy = noise.discrete_laplace(scale, (len(boxes),)) + exact
+            return [int(number) for number in noisy]
+
+        coarse = list_coarse_boxes((4, 4), 2)
+        first = count(coarse, coarse_scale)
+        fine = join(cut_boxes(coarse, first, F(3)))
+        return [len(fine), *first, *count(fine, fine_scale)]
+
+    return run
+
+
+EMPTY = [0] * 16
+BESIDE = [1, *EMPTY[1:]]
+
+
+@pytest.mark.all
+def test_an_audit_of_both_grids_finds_nothing() -> None:
+    verdict = audit_mechanism(
+        run_grids(F(2), F(2)),
+        EMPTY,
+        BESIDE,
+        1,
+        budget=Budget(20_000, 1e-9),
+        vectorised=False,
+    )
+    assert verdict.outcome != "violated"
+
+
+@pytest.mark.all
+def test_an_audit_finds_a_coarse_grid_that_nobody_pays_for() -> None:
+    """Both grids at scale 2/5 cost 5, not 1."""
+    verdict = audit_mechanism(
+        run_grids(F(2, 5), F(2, 5)),
+        EMPTY,
+        BESIDE,
+        1,
+        budget=Budget(20_000, 1e-9),
+        vectorised=False,
+    )
+    assert verdict.outcome == "violated"

@@ -37,9 +37,10 @@ def list_earlier_releases(
     """The newest releases over the rows of a plan that the asking pot may reuse, newest first.
 
     With a `pot`, only those that were asked from it: a served dataset shows values to nobody else.
-    Reads the ledger and no data. The head is written first: no older ledger may forget who paid.
+    A suspended pot has none: it is refused, as for any other question. Reads the ledger and no
+    data. The head is written first: no older ledger may forget who paid.
     """
-    if not view.path:
+    if not view.path or view.is_suspended:
         return ()
     kernel.ledger.ensure_anchored()
     rows = to_json(plan)

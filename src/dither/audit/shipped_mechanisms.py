@@ -21,7 +21,7 @@ from dither.audit.verdict import Budget, Verdict
 from dither.plan.apply_operator import apply_operator
 from dither.plan.norms import Sensitivity
 from dither.plan.operator_norms import largest_norms
-from dither.plan.operators import HaarWavelet, LinearOperator
+from dither.plan.operators import Boxes, HaarWavelet, LinearOperator
 from dither.privacy.losses import Adjacency, Loss
 from dither.privacy.mechanisms.rounded_gaussian import SampledRoundedGaussian
 from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
@@ -171,6 +171,8 @@ def list_central() -> list[Subject]:
     )
     norms = largest_norms(haar := HaarWavelet(4))
     linear = m.IntegerLaplace.for_epsilon(1, Sensitivity(*norms))
+    boxes = Boxes((2, 2), (0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0))
+    boxed = m.IntegerLaplace.for_epsilon(1, Sensitivity(*largest_norms(boxes)))
     truncated = m.TruncatedGeometric.for_epsilon(1, low=0, high=8)
     stairs = m.Staircase.for_epsilon(2, Sensitivity.of(largest=10))
     best = m.ExponentialMechanism(Fraction(1), Fraction(1))
@@ -249,6 +251,12 @@ def list_central() -> list[Subject]:
             _run_products(haar, linear),
             ([0, 0, 0, 0], [0, 0, 1, 0]),
             linear.loss(),
+        ),
+        Subject(
+            "IntegerLaplace on overlapping boxes",
+            _run_products(boxes, boxed),
+            ([0, 0, 0, 0], [1, 0, 0, 0]),
+            boxed.loss(),
         ),
         Subject("TruncatedGeometric", _run_cells(truncated), ([0], [1]), truncated.loss()),
         Subject("Staircase", _run_cells(stairs), ([0], [10]), stairs.loss()),

@@ -97,8 +97,7 @@ def _sum_boxes(operator: Boxes, cells: NDArray[Any]) -> NDArray[Any]:
         sums = sums.cumsum(axis=axis)
     ends = np.array(operator.ends).reshape(-1, axes, 2) + np.array([0, 1])
     corners: list[Any] = [
-        ends[:, axis].reshape(-1, *(2 if other == axis else 1 for other in range(axes)))
-        for axis in range(axes)
+        ends[:, axis].reshape(-1, *np.where(np.arange(axes) == axis, 2, 1)) for axis in range(axes)
     ]
     picked = sums[(..., *corners)]
     for _ in range(axes):

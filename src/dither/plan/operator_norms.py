@@ -127,9 +127,9 @@ def _count_box_covers(operator: Boxes) -> NDArray[Any]:
     changes = np.zeros([size + 1 for size in operator.sizes], np.int64)
     axes = len(operator.sizes)
     ends = np.array(operator.ends).reshape(-1, axes, 2) + np.array([0, 1])
-    for sides in product((0, 1), repeat=axes):
-        corners = tuple(ends[:, axis, side] for axis, side in enumerate(sides))
-        np.add.at(changes, corners, (-1) ** sum(sides))
+    for corner in product((0, 1), repeat=axes):
+        cells = tuple(ends[:, axis, end] for axis, end in enumerate(corner))
+        np.add.at(changes, cells, (-1) ** sum(corner))
     for axis in range(axes):
         changes = changes.cumsum(axis=axis)
     return changes[tuple(slice(-1) for _ in operator.sizes)].ravel()

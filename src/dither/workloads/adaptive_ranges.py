@@ -173,7 +173,7 @@ class AskedRanges:
     def _answer_plane(self, first: Release) -> ChosenHistogram:
         ((rows,),) = first.values
         grid = self._grid
-        scale = float(grid.left / grid.moved)
+        scale = float(grid.grid_epsilon / grid.moved)
         by_grid = GRID_ERROR * (max(rows, 0) * scale) ** (1 / 3) / scale
         fixed = replace(self.fixed, price=Price(self._left))
         if by_grid >= fixed.preview().root_mean_squared_error:

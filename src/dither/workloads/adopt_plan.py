@@ -39,20 +39,20 @@ def adopt_release(offer: WorkloadOffer, release: Release) -> WorkloadOffer | Non
     return adopted if adopted.error <= offer.error * _AS_GOOD else None
 
 
-def _list_operators(asked: Request, stored: Request) -> list[tuple[int, LinearOperator]] | None:
+def _list_operators(request: Request, stored: Request) -> list[tuple[int, LinearOperator]] | None:
     """What a stored request measured at the same price over the same cells: the common factor and
     the operator of each step."""
-    if (asked.price, asked.pot) != (stored.price, stored.pot):
+    if (request.price, request.pot) != (stored.price, stored.pot):
         return None
-    if len(asked.steps) != len(stored.steps):
+    if len(request.steps) != len(stored.steps):
         return None
     operators = []
-    for own, other in zip(asked.steps, stored.steps, strict=True):
-        if not isinstance(own.query, Linear) or not isinstance(other.query, Linear):
+    for own, stored_step in zip(request.steps, stored.steps, strict=True):
+        if not isinstance(own.query, Linear) or not isinstance(stored_step.query, Linear):
             return None
-        if own.query.cells != other.query.cells or own.family != other.family:
+        if own.query.cells != stored_step.query.cells or own.family != stored_step.family:
             return None
-        operators.append(_split_factor(other.query.operator))
+        operators.append(_split_factor(stored_step.query.operator))
     return operators
 
 

@@ -41,19 +41,19 @@ def coarsen_plan(plan: MeasurementPlan, bits: int) -> MeasurementPlan | None:
 def _coarsen(operator: LinearOperator, bits: int) -> LinearOperator:
     match operator:
         case ToeplitzHankel():
-            left = _BITS - bits
-            weight_bits = min(_MOST_WEIGHT_BITS, (left + 1) // 2)
+            kept_bits = _BITS - bits
+            weight_bits = min(_MOST_WEIGHT_BITS, (kept_bits + 1) // 2)
             return round_operator(
                 np.array(operator.toeplitz, float),
                 np.array(operator.hankel, float),
-                1 << (left - weight_bits),
+                1 << (kept_bits - weight_bits),
                 1 << weight_bits,
             )
         case Dense(entries):
             smaller = np.rint(np.array(entries, float) / (1 << min(bits, 8))).astype(np.int64)
             return Dense(tuple(map(tuple, smaller.tolist())))
         case Stack(operators):
-            return Stack(tuple(_coarsen_part(part, bits) for part in operators))
+            return Stack(tuple(_coarsen_part(member, bits) for member in operators))
     return operator
 
 

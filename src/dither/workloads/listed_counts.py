@@ -80,8 +80,8 @@ class ListedProduct(Product):
     def answer(self, columns: tuple[str, ...], cells: Floats) -> Floats:
         """The answers from estimated cells over these columns, and others."""
         rest = tuple(axis for axis, name in enumerate(columns) if name not in self.columns)
-        left = [name for name in columns if name in self.columns]
-        own = cells.sum(axis=rest).transpose([left.index(name) for name in self.columns])
+        named = [name for name in columns if name in self.columns]
+        own = cells.sum(axis=rest).transpose([named.index(name) for name in self.columns])
         return np.asarray(self.matrix @ own.ravel())
 
 
@@ -159,15 +159,17 @@ def _make_product(
     is_chosen = np.ones(cells, bool)
     for condition in conditions:
         is_chosen &= find_truth(condition, codes, domains, cells)[0]
-    shown = [list_shown_keys(domains[name]) for name in query.keys]
+    labels_of_keys = [list_shown_keys(domains[name]) for name in query.keys]
     labels: list[tuple[Key, ...]] = []
     rows: list[tuple[int, ...]] = []
-    for key in combine(*(range(len(values)) for values in shown)):
+    for key in combine(*(range(len(values)) for values in labels_of_keys)):
         row = is_chosen.copy()
         for name, code in zip(query.keys, key, strict=True):
             row &= codes[name] == code
         if row.any() or not query.keys:
-            labels.append(tuple(values[code] for values, code in zip(shown, key, strict=True)))
+            labels.append(
+                tuple(values[code] for values, code in zip(labels_of_keys, key, strict=True))
+            )
             rows.append(tuple(row.astype(int).tolist()))
     if not rows or not any(map(any, rows)):
         raise RefusedError(
@@ -209,11 +211,11 @@ def find_truth(
             is_true, is_false = find_truth(inner, codes, domains, cells)
             return is_false, is_true
         case And(operands) | Or(operands):
-            found = [find_truth(operand, codes, domains, cells) for operand in operands]
+            pairs = [find_truth(operand, codes, domains, cells) for operand in operands]
             every = np.logical_and.reduce
             some = np.logical_or.reduce
             first, second = (every, some) if isinstance(condition, And) else (some, every)
-            return first([pair[0] for pair in found]), second([pair[1] for pair in found])
+            return first([pair[0] for pair in pairs]), second([pair[1] for pair in pairs])
         case Holds(expression):
             simpler = simplify_condition(expression, domains)
             assert simpler is not None
@@ -306,23 +308,23 @@ def find_regions(products: Sequence[Product]) -> tuple[Floats, Floats]:
     listed = [product for product in products if isinstance(product, ListedProduct)]
     rows = np.concatenate([product.matrix for product in listed])
     used = rows.any(axis=0)
-    columns, places = np.unique(rows[:, used], axis=1, return_inverse=True)
+    columns, positions = np.unique(rows[:, used], axis=1, return_inverse=True)
     regions = np.full(rows.shape[1], -1)
-    regions[used] = places.ravel()
+    regions[used] = positions.ravel()
     return np.asarray(columns), regions
 
 
 def plan_listed(bound: BoundCounts, noise: Noise) -> list[RegionPlan]:
     """The counts as they are, every region, and what is best for exactly these counts."""
     rows, regions = find_regions(bound.workload.products)
-    most = MOST_ENTRIES // len(regions)
+    row_limit = MOST_ENTRIES // len(regions)
     strategies = {"the counts as they are": np.unique(rows, axis=0)}
-    if rows.shape[1] <= most:
+    if rows.shape[1] <= row_limit:
         strategies |= _list_region_strategies(rows.T @ rows, noise)
     plans = [
         RegionPlan(bound.columns, name, strategy, regions)
         for name, strategy in strategies.items()
-        if len(strategy) <= most
+        if len(strategy) <= row_limit
     ]
     if not plans:
         raise RefusedError(

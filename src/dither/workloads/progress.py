@@ -32,14 +32,14 @@ def show_step(words: str, is_shown: bool, console: Console | None = None) -> Ite
             _SHOWN.reset(token)
 
 
-def track(items: Iterable[T], count: int) -> Iterator[T]:
-    """The items as they are; the bar that is shown, if any, moves by one for each of `count`."""
-    shown = _SHOWN.get()
-    if shown is None:
-        yield from items
+def track(elements: Iterable[T], count: int) -> Iterator[T]:
+    """The elements as they are; the bar that is shown, if any, moves by one for each of `count`."""
+    bar_and_task = _SHOWN.get()
+    if bar_and_task is None:
+        yield from elements
         return
-    bar, task = shown
+    bar, task = bar_and_task
     bar.update(task, total=(bar.tasks[0].total or 0) + count)
-    for item in items:
-        yield item
+    for element in elements:
+        yield element
         bar.advance(task)

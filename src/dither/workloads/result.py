@@ -173,9 +173,9 @@ class WorkloadResult:
         promised = commitment({"tables": [tables]}, self._nonce)
         strategy = f"workload: {self.offer.plan.name}, fitted by least squares"
         counts = [str(product) for product in self.products if isinstance(product, ListedProduct)]
-        asked = [f"counts of one list: {'; '.join(counts)}"] if counts else []
+        texts = [f"counts of one list: {'; '.join(counts)}"] if counts else []
         signed = self._certify(
-            self._release, self.offer.bound.recipe, (strategy, *asked, *self.notes), promised
+            self._release, self.offer.bound.recipe, (strategy, *texts, *self.notes), promised
         )
         if file is not None:
             Path(file).write_text(write_certificate(signed), encoding="utf-8")
