@@ -97,7 +97,7 @@ def test_a_check_is_charged_and_bounds_the_distance(con: Any, people: pa.Table) 
     assert 19.9 < spent(con) - before <= 20
     (check,) = checked.quality
     assert check.columns == ("age", "work") and check.estimate > 0.3
-    assert check.most >= check.estimate
+    assert check.upper >= check.estimate
     assert "Checked against the data" in checked.report()
     assert checked.sample().equals(made.sample())
     with pytest.raises(ParameterError, match="a pair is two"):

@@ -90,9 +90,9 @@ class SynthColumn:
         if not len(values):
             return np.zeros(0, np.int64)
         distinct = values.combine_chunks().dictionary_encode()
-        known = [self._find_code(value) for value in distinct.dictionary.to_pylist()]
-        codes = np.array([*known, self.size - 1], np.int64)
-        positions: NDArray[np.int64] = distinct.indices.fill_null(len(known)).to_numpy()
+        listed = [self._find_code(value) for value in distinct.dictionary.to_pylist()]
+        codes = np.array([*listed, self.size - 1], np.int64)
+        positions: NDArray[np.int64] = distinct.indices.fill_null(len(listed)).to_numpy()
         return codes[positions]
 
     def _find_code(self, value: Any) -> int:

@@ -71,9 +71,9 @@ def measure_utility(train: pa.Table, test: pa.Table, target: str) -> float:
     scores = _write_one_hot(second[:, :-1], sizes) @ weights
     order = np.argsort(np.argsort(scores, kind="stable"), kind="stable") + 1.0
     positive = second[:, -1] == 1
-    ones = int(positive.sum())
-    above = float(order[positive].sum()) - ones * (ones + 1) / 2
-    return above / max(1, ones * (len(second) - ones))
+    positives = int(positive.sum())
+    above = float(order[positive].sum()) - positives * (positives + 1) / 2
+    return above / max(1, positives * (len(second) - positives))
 
 
 def encode_tables(first: pa.Table, second: pa.Table, names: Sequence[str]) -> tuple[Codes, Codes]:

@@ -35,7 +35,7 @@ class QualityCheck:
 
     columns: tuple[str, ...]
     estimate: float
-    most: float
+    upper: float
 
 
 def list_unmeasured(
@@ -74,11 +74,11 @@ def measure_quality(
     for clique in cliques:
         groupings = [fitted.groupings[attribute] for attribute in clique]
         fresh = steps.measure(clique, groupings, price / len(cliques))
-        estimate, most = bound_distance(
+        estimate, upper = bound_distance(
             fresh.counts, fitted.model.find_marginal(clique), float(fresh.variance.flat[0])
         )
         columns = tuple(names[attribute] for attribute in clique)
-        checks.append(QualityCheck(columns, estimate, most))
+        checks.append(QualityCheck(columns, estimate, upper))
     return tuple(checks)
 
 
@@ -88,8 +88,8 @@ def bound_distance(noisy: Table, model: Table, variance: float) -> tuple[float, 
     square = float(np.square(noisy - model).sum()) - cells * variance
     error = sqrt(2 * cells * variance**2 + 4 * variance * max(0.0, square))
     rows = max(1.0, float(model.sum()))
-    most = 0.5 * sqrt(cells * max(0.0, square + _Z * error)) / rows
+    upper = 0.5 * sqrt(cells * max(0.0, square + _Z * error)) / rows
     plain = 0.5 * float(np.abs(noisy - model).sum()) / rows
     by_noise = 0.5 * cells * sqrt(2 * variance / np.pi) / rows
     estimate = sqrt(max(0.0, plain**2 - by_noise**2))
-    return min(1.0, estimate), min(1.0, max(most, estimate))
+    return min(1.0, estimate), min(1.0, max(upper, estimate))

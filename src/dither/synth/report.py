@@ -216,7 +216,7 @@ def _write_quality(synthetic: Synthetic) -> Html:
     if not synthetic.quality:
         return join([])
     rows = [
-        (", ".join(check.columns), f"{100 * check.estimate:.2g}%", f"{100 * check.most:.2g}%")
+        (", ".join(check.columns), f"{100 * check.estimate:.2g}%", f"{100 * check.upper:.2g}%")
         for check in synthetic.quality
     ]
     note = (

@@ -52,7 +52,7 @@ def write_model(synthetic: Synthetic) -> str:
         "certificate": synthetic.signed,
         "measurements": [_write_measurement(m) for m in synthetic.fitted.measurements],
         "quality": [
-            {"columns": list(c.columns), "estimate": c.estimate.hex(), "most": c.most.hex()}
+            {"columns": list(c.columns), "estimate": c.estimate.hex(), "upper": c.upper.hex()}
             for c in synthetic.quality
         ],
     }
@@ -148,7 +148,7 @@ def _read_model(document: Any) -> Synthetic:
     )
     fitted = FittedTable(model, groupings, singles, measurements)
     quality = tuple(
-        QualityCheck(tuple(c["columns"]), float.fromhex(c["estimate"]), float.fromhex(c["most"]))
+        QualityCheck(tuple(c["columns"]), float.fromhex(c["estimate"]), float.fromhex(c["upper"]))
         for c in document.get("quality", ())
     )
     is_even = document.get("is_drawn_evenly", False)

@@ -1,0 +1,93 @@
+"""Synthetic tables of a registered dataset: one command, and a certificate that can be checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pytest
+from typer.testing import CliRunner
+
+import dither
+from dither import steward
+from dither.cli.main import app
+from dither.publish import seal
+from dither.state import State
+from dither.synth import load_linked, load_synthetic
+from tests.datasets.clinic import open_total
+from tests.datasets.served_clinic import own_state_home
+from tests.synth.survey import CATALOG, invent_people, invent_trips
+
+
+@pytest.fixture
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The catalog of a registered survey with a rule, and a budget."""
+    folder = tmp_path_factory.mktemp("signed")
+    people = invent_people(300)
+    pyarrow.csv.write_csv(people, folder / "people.csv")
+    pyarrow.csv.write_csv(invent_trips(people), folder / "trips.csv")
+    file = folder / "survey.yaml"
+    rule = "    rules: [{rule: ended >= begun, provenance: the form}]\n"
+    text = CATALOG.format(neighbours="add_remove")
+    file.write_text(text.replace("    max_rows: 100000\n", f"    max_rows: 100000\n{rule}", 1))
+    with own_state_home(folder):
+        steward.register(file)
+        open_total(State.beside(file), "1000", "1000")
+        yield file
+
+
+def read_signed(certificate: dict[str, Any]) -> dict[str, Any]:
+    verdict = seal.check(seal.write_certificate(certificate))
+    assert verdict.intact and verdict.body is not None, verdict.problems
+    return verdict.body
+
+
+def test_the_certificate_of_the_demo_clinic_verifies_and_commits_to_the_model(
+    survey: Path, tmp_path: Path
+) -> None:
+    con = dither.connect(survey)
+    made = con.synthesize("people", epsilon=2, columns=["age", "work", "begun", "ended"])
+    body = read_signed(made.certificate(tmp_path / "certificate.json"))
+    assert body["values"]["commitment"] == f"model {made.key.hex()}"
+    assert body["price"]["charges"]["total"][0] == body["guarantee"]["native"]["epsilon"]
+    assert float(body["guarantee"]["epsilon"]) <= 2
+    assert len(body["post_processing"]) == len(made.released)
+    assert any("ended >= begun" in fact for fact in body["unprotected"])
+    assert body["release"]["id"] in [release.release_id for release in con.history().releases]
+    changed = json.loads((tmp_path / "certificate.json").read_text())
+    changed["body"]["values"]["commitment"] = "model 0"
+    assert not seal.check(json.dumps(changed)).intact
+    made.save(tmp_path / "model.json")
+    assert load_synthetic(tmp_path / "model.json").certificate() == made.certificate()
+
+
+def test_every_certificate_lists_the_rules_of_the_catalog(survey: Path) -> None:
+    result = dither.connect(survey).sql("SELECT COUNT(*) AS n FROM trips", epsilon=1)
+    body = read_signed(result.certificate())
+    assert "people: ended >= begun, from: the form" in body["unprotected"]
+
+
+def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
+    survey: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shared"
+    asked = ["synth", str(survey), "people", "trips", "--epsilon", "4", "--to", str(folder)]
+    done = CliRunner().invoke(app, [*asked, "--columns", "age,work,town"])
+    assert done.exit_code == 0, done.output
+    assert {file.name for file in folder.iterdir()} == {
+        "people.csv",
+        "trips.csv",
+        "report.html",
+        "model.json",
+        "certificate.json",
+    }
+    assert seal.check((folder / "certificate.json").read_text()).intact
+    pair = load_linked(folder / "model.json")
+    assert pair.sample()[1].num_rows == pyarrow.csv.read_csv(folder / "trips.csv").num_rows
+    report = (folder / "report.html").read_text()
+    assert "What it may be used for" in report and "<script" not in report
+    refused = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", "age"])
+    assert refused.exit_code != 0 and not (tmp_path / "x").exists()
