@@ -93,9 +93,13 @@ def train_by_choice(people: list[tuple[float, int]], size: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("subject", "delta"), [(train_stream, float(DELTA)), (train_by_choice, 0.0)]
+    ("subject", "delta", "runs"),
+    [
+        (train_stream, float(DELTA), 60),
+        pytest.param(train_stream, float(DELTA), 3000, marks=pytest.mark.all),
+        pytest.param(train_by_choice, 0.0, 200, marks=pytest.mark.all),
+    ],
 )
-@pytest.mark.parametrize("runs", [pytest.param(3000, marks=pytest.mark.all), 60])
 def test_honest_streams_and_choices_are_not_refuted(subject: Any, delta: float, runs: int) -> None:
     verdict = audit(subject, *NEIGHBOURS, float(EPSILON), delta, budget=Budget(runs, 1e-9))
     assert verdict.outcome != "violated"
