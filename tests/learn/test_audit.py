@@ -96,7 +96,7 @@ def train_by_choice(people: list[tuple[float, int]], size: int) -> Any:
     ("subject", "delta", "runs"),
     [
         (train_stream, float(DELTA), 60),
-        pytest.param(train_stream, float(DELTA), 3000, marks=pytest.mark.all),
+        pytest.param(train_stream, float(DELTA), 1000, marks=pytest.mark.all),
         pytest.param(train_by_choice, 0.0, 200, marks=pytest.mark.all),
     ],
 )
@@ -105,7 +105,7 @@ def test_honest_streams_and_choices_are_not_refuted(subject: Any, delta: float, 
     assert verdict.outcome != "violated"
 
 
-def test_noise_inside_the_sum_is_refuted() -> None:
+def test_noise_inside_the_sum_is_caught() -> None:
     """A row still moves the sum by its own length; the noise of 400 rows does not grow with the
     scale that was paid for, since every row is cut off at the clip norm after it."""
     sums = InsideSums(
