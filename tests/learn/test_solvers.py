@@ -180,6 +180,41 @@ def test_a_minimum_that_was_not_reached_is_refused(monkeypatch: pytest.MonkeyPat
         perturb_output(X, signs, 2.0, 1.0, "logistic", F(1), ADD_REMOVE)
 
 
+def test_what_floats_lose_is_bounded_also_above_three_million_rows() -> None:
+    """Oracle: the gradient of 20,000 rows in exact fractions of the same slopes, whose sum long
+    floats miss by less than the bound. Doubles could promise nothing above 4 million rows; long
+    floats do up to 10 million, and the bound refuses, rather than misjudges, above."""
+    draws = np.random.default_rng(6)
+    X = np.hstack([np.ones((20_000, 1)), draws.integers(-4096, 4097, (20_000, 3)) / 4096])
+    slopes = draws.uniform(-1, 1, 20_000).astype(np.longdouble)
+    ours = X.astype(np.longdouble).T @ slopes
+    for column, total in zip(X.T, ours, strict=True):
+        exact = sum(F(float(s)) * F(x) for s, x in zip(slopes, column, strict=True))
+        assert abs(float(F(float(total)) - exact)) <= perturbation.bound_float_error(
+            20_000, 2.0, 1.0, np.zeros(4), np.zeros(4)
+        ) + float(np.spacing(abs(float(exact))))
+    theta = np.full(4, 10.0)
+    bounds = [
+        perturbation.bound_float_error(rows, 4.0, 1.0, np.zeros(4), theta)
+        for rows in (10**6, 3 * 10**6, 10**7, 10**8)
+    ]
+    assert bounds == sorted(bounds) and bounds[3] > SLACK
+    if np.finfo(np.longdouble).eps < 1e-18:
+        assert bounds[2] < SLACK / 2
+
+
+def test_a_minimum_that_may_not_be_reached_is_refused_by_public_numbers() -> None:
+    """Before a value is read; and the guarantee says what a refusal after reading tells."""
+    X, y = invent(300)
+    for options in ({"n": 2000, "penalty": 1e-12}, {"n": 10**10, "penalty": 1e-3}):
+        with pytest.raises(ParameterError, match="cannot be verified"):
+            learn.LogisticRegression(
+                1, solver="output", bounds=(-1, 1), classes=(0, 1), bins=None, **options
+            ).fit(X, y)
+    model = learn.LogisticRegression(1, solver="objective", **OPTIONS).fit(X, y)
+    assert "refused, which depends on the rows" in model.guarantee_.trust
+
+
 # -- measures after a fit --------------------------------------------------------------------------
 
 

@@ -84,7 +84,8 @@ def describe_training(
     rate = getattr(plan, "learning_rate", None)
     ceiling = None
     if isinstance(plan, DescentPlan):
-        ceiling = bound_excess_risk(clip, 1.0, plan.steps, plan.rho, facts.width, people)
+        rho = plan.rho * Fraction(plan.divisor / people) ** 2  # as if whole passes had its noise
+        ceiling = bound_excess_risk(clip, 1.0, plan.steps, rho, facts.width, people)
     return TrainingPlan(
         epsilon=float(epsilon),
         delta=float(delta),
@@ -94,7 +95,7 @@ def describe_training(
         releases=plan.releases,
         clip=clip,
         learning_rate=rate,
-        noise=plan.find_noise(clip) / people,
+        noise=plan.find_noise(clip) / getattr(plan, "divisor", people),
         risk_floor=min(1.0, sqrt(facts.width) / (float(epsilon) * people)),
         risk_ceiling=ceiling,
         warnings=warnings,
