@@ -25,7 +25,14 @@ from dither.learn.deep.float_error import (
 )
 from dither.learn.deep.noise import NoiseDrawer
 from dither.learn.deep.plan import plan_grid, plan_sampling, read_clip
-from dither.learn.deep.sampling import EMPTY, draw_order, draw_sample, fill_slots, group_rows
+from dither.learn.deep.sampling import (
+    EMPTY,
+    SlotDrawer,
+    draw_order,
+    draw_sample,
+    fill_slots,
+    group_rows,
+)
 from dither.privacy.noise import SystemSource
 from tests.evidence import assert_counts
 from tests.sources import Refusing, TestSource
@@ -258,3 +265,25 @@ def test_the_library_imports_without_torch() -> None:
         "assert not {'torch', 'sklearn', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_every_sample_is_used_once_and_none_is_copied(plan, ahead: bool) -> None:
+    """Also where the next one is drawn on a second thread; a forked child draws its own."""
+    drawer = SlotDrawer(plan.n, plan, plan.capacity, SystemSource(), ahead=ahead)
+    samples = [frozenset(drawer.draw(is_last=step == 4).tolist()) for step in range(5)]
+    assert len(set(samples)) == 5 and drawer._next is None
+    assert all(50 < len(sample) <= plan.capacity + 1 for sample in samples)
+    drawer.draw(is_last=False)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, drawer.draw(is_last=True).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(reader, 8 * plan.capacity), np.int64)
+    assert set(theirs.tolist()) != set(drawer.draw(is_last=True).tolist())
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            copying(drawer)
+    drawer.close()

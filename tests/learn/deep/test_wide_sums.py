@@ -5,11 +5,13 @@ here they are switched on."""
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
 from torch import nn
 
+from dither.errors import ParameterError
 from dither.learn.deep import contributions
 from dither.learn.deep.clipping import clip_flat, find_weights
 from dither.learn.deep.contributions import CANCELLATION, EmbeddingRows, OuterProducts, wide_sums
@@ -132,3 +134,25 @@ def test_equal_tokens_are_added_up_the_same_way_by_products() -> None:
     for unit in range(4):  # a place at most once, but for rows of zeros
         used = ours.places[unit][ours.gradients[unit].abs().sum(1) > 0]
         assert len(set(used.tolist())) == len(used)
+
+
+class Unordered(nn.Module):
+    """A layer whose backward pass adds in an order of its own, as torch says by a warning."""
+
+    def forward(self, x):
+        warnings.warn(
+            "pool_backward_cuda does not have a deterministic implementation, but you set it",
+            stacklevel=2,
+        )
+        return x
+
+
+def test_kernels_that_add_in_an_order_of_their_own_are_refused_where_proved() -> None:
+    model = nn.Sequential(nn.Linear(6, 3), Unordered())
+    data = (torch.randn(40, 6), torch.arange(40) % 3)
+    with pytest.raises(ParameterError, match="order of its own"):
+        make_trainer(model).fit(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = make_trainer(model, sums="float").fit(data)
+    assert "not proved" in trainer.guarantee.public["sums"]

@@ -103,12 +103,13 @@ class RoundedPlan:
 
 
 @lru_cache(maxsize=128)
-def plan_rounded(sigma: Fraction, cells: int = _NEAR) -> RoundedPlan:
-    """The plan of one sigma, which is between `cells` and twice as many cells wide."""
+def plan_rounded(sigma: Fraction, cells: int | None = None) -> RoundedPlan:
+    """The plan of one sigma, which is between `cells` (64) and twice as many cells wide."""
+    fewest = _NEAR if cells is None else cells
     fine = 0
-    while sigma * Fraction(2) ** fine < cells:
+    while sigma * Fraction(2) ** fine < fewest:
         fine += 1
-    while sigma * Fraction(2) ** fine >= 2 * cells:
+    while sigma * Fraction(2) ** fine >= 2 * fewest:
         fine -= 1
     near = sigma * Fraction(2) ** fine
     table = build(Law("gaussian", 1 / (2 * near * near), two_sided=False))
