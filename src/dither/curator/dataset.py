@@ -26,6 +26,7 @@ from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
 from dither.curator.reply_limits import check_size, list_visible_pots
 from dither.curator.schedule import Schedule
+from dither.curator.stored_answers import NOT_STORED, confirm_repeat, repeat_release
 from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
 from dither.embedded import AnswerRemarks, EmbeddedCurator
@@ -33,11 +34,11 @@ from dither.errors import DitherError, ParameterError, RefusedError, Unavailable
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
 from dither.privacy.kernel.kernel import Priced, Release
-from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger.takeover import take_over
 from dither.protocol import act_messages, documents, messages, page_messages
 from dither.protocol.job_messages import JobDone, RunJob
+from dither.protocol.repeat_messages import RepeatStored
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
@@ -48,7 +49,6 @@ CHANGED = (
     "the data were registered anew, or the terms of the budget changed, since this was priced; "
     "nothing was charged: ask again"
 )
-NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
 
 
 class ServedDataset:
@@ -143,12 +143,27 @@ class ServedDataset:
             request = documents.read_request(call.request)
             with self._schedule.read_released():
                 priced = self._price_ask(call, request)
+                if (repeat := self._repeat(call, priced, authorize)) is not None:
+                    return repeat
             with self._schedule.hold_slot(principal.name), self._noting_suspension():
                 principal = authorize()
                 principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
         with self._schedule.read_released():
-            return self._read(call, authorize())
+            return self._read(call, authorize() if self._schedule.is_kept else principal)
+
+    def _repeat(
+        self, call: messages.ReleaseRequest, priced: Priced, authorize: Callable[[], Principal]
+    ) -> BaseModel | None:
+        """The stored answer, where it is free: no data is read, so it holds no slot."""
+        if call.fresh or priced.key != call.key:
+            return None
+        release = repeat_release(self._curator.kernel.ledger, priced)
+        if release is None:
+            return None
+        principal = authorize()
+        principal.check_pot(call.request.pot)
+        return self._hand_out_again(release, principal)
 
     def _serve_job(
         self, call: RunJob, principal: Principal, authorize: Callable[[], Principal]
@@ -305,30 +320,32 @@ class ServedDataset:
     @_read.register
     def _read_stored(self, call: messages.ReadStored, principal: Principal) -> BaseModel:
         """Hand out a stored answer for which the pot owes nothing; nothing else is ever done."""
-        pot = call.request.pot
-        principal.check_values(pot)
+        principal.check_values(call.request.pot)
         priced = self._price(documents.read_request(call.request), call.rules)
-        ledger = self._curator.kernel.ledger
-        answer = ledger.find(priced.key, pot) if priced.key == call.key else None
-        is_separate = any(outer.policy == "separate" for outer in priced.view.path)
-        if answer is None or (is_separate and answer.owing):
+        release = None
+        if priced.key == call.key:
+            release = repeat_release(self._curator.kernel.ledger, priced)
+        if release is None:
             raise ParameterError(NOT_STORED)
-        ledger.ensure_anchored()
-        balances = ledger.pot(pot, under_way=False)
-        release = Release(
-            answer.release_id,
-            priced,
-            from_bytes(answer.stored.arrow_bytes),
-            Fraction(0),
-            balances.spent,
-            balances.cap,
-            answer.released_at,
-            {},
-            repeated=True,
-        )
+        return self._hand_out_again(release, principal)
+
+    def _hand_out_again(self, release: Release, principal: Principal) -> BaseModel:
+        """Note who is handed a stored answer, and write it."""
+        priced = release.priced
         handed_at = max(read_clock(), release.released_at)
-        self._record_access(principal, "repeat", pot, priced.key, release.release_id, handed_at)
+        self._record_access(
+            principal, "repeat", priced.request.pot, priced.key, release.release_id, handed_at
+        )
         return documents.write_release(release)
+
+    @_read.register
+    def _confirm_repeat(self, call: RepeatStored, principal: Principal) -> BaseModel:
+        """Let a gateway hand out the answer again that it kept."""
+        principal.check_values(call.pot)
+        answer, still = confirm_repeat(self._curator.kernel.ledger, call)
+        handed_at = max(read_clock(), answer.released_at)
+        self._record_access(principal, "repeat", call.pot, call.key, answer.release_id, handed_at)
+        return still
 
     @_read.register
     def _rehearse(self, call: messages.RehearseRequest, principal: Principal) -> BaseModel:

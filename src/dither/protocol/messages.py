@@ -38,6 +38,7 @@ from dither.protocol.page_messages import (
     RemoveQuestion,
     SaveQuestion,
 )
+from dither.protocol.repeat_messages import RepeatStored, StillStored
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -233,6 +234,7 @@ CalledAct = Annotated[
     | PriceRequest
     | ReleaseRequest
     | ReadStored
+    | RepeatStored
     | RunJob
     | RehearseRequest
     | ReadBudget
@@ -389,6 +391,7 @@ Outcome = Annotated[
     | PotView
     | PricedRequest
     | ReleasedAnswer
+    | StillStored
     | JobDone
     | VisiblePots
     | HistoryPage
