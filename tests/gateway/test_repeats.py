@@ -124,6 +124,19 @@ def test_a_new_version_is_asked_anew(served, client):
     assert answer["version"] == 2 and not answer["repeated"] and served.read_spent() == 2
 
 
+def test_a_new_question_is_one_call_and_a_newer_version_is_found_for_free(served, client, calls):
+    token = served.make_token()
+    ask(client, token)
+    calls.clear()
+    ask(client, token, epsilon=2)
+    assert calls == ["release"] and served.read_spent() == 3
+    steward.register(served.file, state=served.state)
+    calls.clear()
+    answer = ask(client, token, epsilon=3).json()["info"]
+    assert answer["version"] == 2 and calls == ["release", "facts", "view", "release"]
+    assert served.read_spent() == 6
+
+
 @pytest.mark.parametrize("terms", [{"dry_run": True}, {"fresh": True}, {"certificate": True}])
 def test_what_is_no_plain_repeat_is_not_kept(served, client, calls, terms):
     token = served.make_token()

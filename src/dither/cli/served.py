@@ -35,7 +35,7 @@ PORT = 8765
 DEMO_PEOPLE = 5_000
 DEMO_INCIDENTS = 3
 """Failures of all askers together that suspend the invented clinic; one suspends its own pot."""
-SLOT_S = 0.5
+SLOT_S = 0.14
 JOB_S = 60.0
 TAKEOVER_S = 10.0
 SECONDS_TO_START = 120
@@ -56,7 +56,8 @@ SlotSeconds = Annotated[
     float,
     typer.Option(
         "--slot",
-        help="Answers leave at slots of so many seconds, so that time tells little; 0: at once.",
+        help="Answers leave at slots of so many seconds, large questions after several of them; "
+        "0: at once, and their time tells of the data.",
         min=0,
         max=3600,
     ),
@@ -407,7 +408,7 @@ def prepare_demo(folder: Path, console: Console) -> Path:
     if not state.id_file.exists():
         console.print(f"inventing a clinic in {folder}", soft_wrap=True, highlight=False)
         if not file.exists():
-            write_clinic(folder, DEMO_PEOPLE)
+            write_clinic(folder, DEMO_PEOPLE, declares_people=True)
         done = steward.register(file, state=state, dev=True)
         steward.open_pot(
             state,

@@ -29,6 +29,7 @@ from dither.curator.schedule import Schedule
 from dither.curator.stored_answers import NOT_STORED, confirm_repeat, repeat_release
 from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
+from dither.curator.work_bounds import bound_work
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
@@ -42,9 +43,9 @@ from dither.protocol.repeat_messages import RepeatStored
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
-_PRICING_S = 0.1
+_PRICING_S = 0.04
 _PRICING_SHARE = 0.25
-"""Pricing may take so many CPU seconds, or this share of a slot: the kernel prices again in it."""
+"""Pricing may take so many CPU seconds, or this share of the slots: the kernel prices again."""
 CHANGED = (
     "the data were registered anew, or the terms of the budget changed, since this was priced; "
     "nothing was charged: ask again"
@@ -116,9 +117,14 @@ class ServedDataset:
     def _start(self) -> None:
         """Let releases have the times of the schedule, and the first one wait for nothing."""
         self._curator.kernel.clock = self._schedule.read_clock
-        self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
+        self._limit_engine()
         if self._schedule.is_kept:
             warm_up(self._curator)
+
+    def _limit_engine(self) -> None:
+        """Stop the engine in time for the slots that are held now, where a schedule is kept."""
+        if self._schedule.is_kept:
+            self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
 
     def serve(
         self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
@@ -141,11 +147,13 @@ class ServedDataset:
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
-            with self._schedule.read_released():
-                priced = self._price_ask(call, request)
+            with self._schedule.read_released() as reading:
+                priced, held_s = self._price_ask(call, request)
                 if (repeat := self._repeat(call, priced, authorize)) is not None:
                     return repeat
-            with self._schedule.hold_slot(principal.name), self._noting_suspension():
+                reading.is_followed_by_slot = True
+            with self._schedule.hold_slot(principal.name, held_s), self._noting_suspension():
+                self._limit_engine()
                 principal = authorize()
                 principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
@@ -171,11 +179,14 @@ class ServedDataset:
         """Check a job by public facts, then run it within the slots of a job."""
         principal.check_pot(call.pot)
         import_algorithm(call)
-        held_s = max(self._job_s, self._schedule.slot_s)
-        with self._schedule.read_released(), self._limit_pricing(held_s):
+        with self._schedule.read_released() as reading:
+            started = time.thread_time()
             self._curator.view(call.pot)
             check_job(call, self._curator)
+            self._check_pricing(started, max(self._job_s, self._schedule.slot_s))
+            reading.is_followed_by_slot = True
         with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():
+            self._limit_engine()
             principal = authorize()
             principal.check_pot(call.pot)
             self._curator.view(call.pot)
@@ -227,24 +238,25 @@ class ServedDataset:
             stored=self._curator.has_answer(priced),
         )
 
-    def _price_ask(self, call: messages.ReleaseRequest, request: Request) -> Priced:
-        """Price what is to be released, before it holds a slot.
+    def _price_ask(self, call: messages.ReleaseRequest, request: Request) -> tuple[Priced, float]:
+        """Price what is to be released, and find how long it holds the dataset; both are public.
 
-        Pricing reads public facts alone. Within a slot a request that takes long to price and is
-        then refused would be a free miss, and every miss makes the slots of everybody longer.
+        Within a slot a request that takes long to price and is then refused would be a free miss,
+        and every miss makes the slots of everybody longer.
         """
-        with self._limit_pricing(self._schedule.slot_s):
-            priced = self._price(request, call.rules)
-            check_size(priced)
-            if priced.key != call.key:
-                raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
-        return priced
-
-    @contextmanager
-    def _limit_pricing(self, held_s: float) -> Iterator[None]:
-        """Refuse what takes more CPU time to price than a share of the time that it would hold."""
         started = time.thread_time()
-        yield
+        priced = self._price(request, call.rules)
+        check_size(priced)
+        if priced.key != call.key:
+            raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
+        if not self._schedule.is_kept:
+            return priced, 0
+        held_s = self._schedule.count_seconds(bound_work(priced))
+        self._check_pricing(started, held_s)
+        return priced, held_s
+
+    def _check_pricing(self, started: float, held_s: float) -> None:
+        """Refuse what takes more CPU time to price than a share of the time that it would hold."""
         longest_s = max(_PRICING_S, held_s * _PRICING_SHARE)
         if self._schedule.is_kept and time.thread_time() - started > longest_s:
             raise ParameterError(

@@ -115,15 +115,15 @@ def make_router(sockets: SocketPool) -> APIRouter:
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Ask a question, and pay for its answer. Asked again at the same price it is free."""
-        with connections.borrow(dataset, token, body.pot, idempotency_key) as borrowed:
-            result = borrowed.connection.sql(body.sql, **body.list_terms())
-            accepted = request.headers.get("accept", "")
-            if ARROW in accepted or body.certificate:
-                return write_answer(result, accepted, body.certificate)
-            document = describe_answer(result)
-            repeats: KeptAnswers = request.app.state.repeats
-            repeats.keep(request.scope.get(REPEAT_NAME), result, document)
-            return write_json(document)
+        terms = body.list_terms()
+        result = connections.ask(dataset, token, body.pot, idempotency_key, body.sql, terms)
+        accepted = request.headers.get("accept", "")
+        if ARROW in accepted or body.certificate:
+            return write_answer(result, accepted, body.certificate)
+        document = describe_answer(result)
+        repeats: KeptAnswers = request.app.state.repeats
+        repeats.keep(request.scope.get(REPEAT_NAME), result, document)
+        return write_json(document)
 
     @router.post("/datasets/{dataset}/suggest", response_model=bodies.SuggestionDocument)
     def buy_suggestion(
