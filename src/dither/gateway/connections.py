@@ -81,8 +81,8 @@ class ConnectionPool:
                 curator.uses_kept_views = not terms["fresh"]
                 return borrowed.connection.sql(sql, **terms)
         except RefusedError as error:
-            is_stale = error.rule is PrivacyRule.CATALOG and curator is not None
-            if not is_stale or terms["fresh"] or curator.has_released:
+            is_asked = curator is None or curator.has_released or terms["fresh"]
+            if is_asked or error.rule is not PrivacyRule.CATALOG:
                 raise
         with self.borrow(dataset, token, pot, idempotency_key) as borrowed:
             return borrowed.connection.sql(sql, **terms)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from threading import Lock
 
 from dither.protocol import messages
+from dither.protocol.repeat_messages import RepeatStored
 from dither.remote.transport import SocketPool
 from dither.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ANSWERED_CALLS = (messages.ReleaseRequest, messages.RepeatStored)
+_ANSWERED_CALLS = (messages.ReleaseRequest, RepeatStored)
 
 
 class CountedSockets(SocketPool):
