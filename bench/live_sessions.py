@@ -78,7 +78,7 @@ class TimedPlatform:
             for name in files
         }
         store.close()
-        self.files = files
+        self._ledgers = [steward.open_ledger(State.beside(file)) for file in files.values()]
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
@@ -94,18 +94,15 @@ class TimedPlatform:
 
     def count_misses(self) -> int:
         """Misses of all datasets so far."""
-        total = 0
-        for file in self.files.values():
-            ledger = steward.open_ledger(State.beside(file))
-            total += count_misses(ledger)
-            ledger.close()
-        return total
+        return sum(map(count_misses, self._ledgers))
 
     def stop(self) -> None:
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         for process in self._processes:
             process.wait(60)
+        for ledger in self._ledgers:
+            ledger.close()
 
 
 def _try_unix(path: Path) -> bool:
@@ -201,21 +198,35 @@ class Attacker:
 
 
 def run_sessions(slot_s: float, seconds: float, folder: Path, out: Path) -> int:
-    """Run sessions for so long, append them to a file, and return the misses meanwhile."""
+    """Run sessions for so long, append them to a file, and return the misses meanwhile.
+
+    A miss is told to all and lengthens all later slots. So sessions up to it count, with it, and
+    then both datasets are registered anew: every session meets a schedule without misses.
+    """
+    end = time.monotonic() + seconds
+    misses = 0
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        misses += _run_until_miss(slot_s, end, folder / f"deployment{number}", out)
+    return misses
+
+
+def _run_until_miss(slot_s: float, end: float, folder: Path, out: Path) -> int:
+    """Run sessions until one of them sees a miss, or the time is over."""
     os.environ["XDG_STATE_HOME"] = str(folder / "xdg")
     files = {world: register(folder / world, world) for world in WORLDS}
     platform = TimedPlatform(folder, files, slot_s)
     coin = random.SystemRandom()
+    misses = 0
     try:
         attacker = Attacker(platform, has_probes=slot_s > 0)
-        for world in WORLDS * 5:
-            attacker.run_session(world)
-        before = platform.count_misses()
-        end = time.monotonic() + seconds
-        with out.open("a") as opened:
-            while time.monotonic() < end:
-                session = attacker.run_session(coin.choice(WORLDS))
+        while time.monotonic() < end and not misses:
+            session = attacker.run_session(coin.choice(WORLDS))
+            if slot_s:
+                misses = platform.count_misses()
+            with out.open("a") as opened:
                 opened.write(json.dumps(session | {"slot_s": slot_s}) + "\n")
-        return platform.count_misses() - before
     finally:
         platform.stop()
+    return misses
