@@ -148,12 +148,19 @@ def curator(
 
 
 def gateway(
-    socket: SocketPath = None,
+    socket: Annotated[
+        list[Path] | None,
+        typer.Option(help="The curator's socket; given again, another curator of its ledger."),
+    ] = None,
     home: Home = None,
     host: Host = "127.0.0.1",
     port: Port = PORT,
     curator: Annotated[
-        str | None, typer.Option(help="HOST:PORT of a curator on another host, by mutual TLS.")
+        list[str] | None,
+        typer.Option(
+            help="HOST:PORT of a curator on another host, by mutual TLS; given again, another "
+            "curator of its ledger."
+        ),
     ] = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -177,10 +184,10 @@ def gateway(
     files = read_tls_files(certificate, key, authority)
     if as_json:
         print_json({"address": f"http://{host}:{port}"})
-    if curator is None:
+    if not curator:
         take_cores(is_gateway=True)
-        path = socket or find_socket(home or default_home())
-        run_until_stopped(make_gateway(path, host, port, pages))
+        paths = socket or [find_socket(home or default_home())]
+        run_until_stopped(make_gateway(paths, host, port, pages))
     elif files is None:
         raise ParameterError("a curator on another host needs --certificate, --key, --authority")
     else:
