@@ -6,19 +6,23 @@ one stored answer, then asks new questions, then asks while the curator is kille
 At the end the ledger must verify, every answer that a client holds must be in it, and what is spent
 must be the sum of its charges.
 
-With PostgreSQL and two curators the same is shown by tests/curator/test_two_curators.py.
+`--postgres`: the same with the ledger in PostgreSQL and two curators over it, of which one takes
+over when the other is killed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -50,14 +54,14 @@ SECONDS_A_KILL = 7
 class Platform:
     """The invented clinic with a curator and a gateway before it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ledger_url: str | None = None) -> None:
         self.folder = folder
         self.file = folder / "clinic" / "clinic.yaml"
         self.home = folder / "home"
         self.socket = folder / "s"
         write_clinic(self.file.parent, DEMO_PEOPLE, declares_people=True)
         self.state = State.beside(self.file)
-        done = steward.register(self.file, dev=True)
+        done = steward.register(self.file, dev=True, ledger_url=ledger_url)
         terms = {"epsilon": 10**6, "ceiling": 10**6, "max_incidents": 1000, "purpose": PURPOSE}
         steward.open_pot(self.state, done.catalog, "total", **terms)
         tokens = TokenStore(self.home)
@@ -70,8 +74,13 @@ class Platform:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.curator = self.start_curator()
-        self.gateway = self._start("gateway", "--socket", self.socket, "--port", self.port)
+        sockets = [word for path in self.list_sockets() for word in ("--socket", path)]
+        self.gateway = self._start("gateway", *sockets, "--port", self.port)
         self._await_gateway()
+
+    def list_sockets(self) -> list[Path]:
+        """Where a curator may listen."""
+        return [self.socket]
 
     def write_requests(self, number: int, phase: int) -> list[str]:
         """The requests of one connection: one question, or many at prices that nobody asked."""
@@ -90,13 +99,8 @@ class Platform:
     def start_curator(self) -> subprocess.Popen[bytes]:
         where = ("--home", self.home, "--socket", self.socket, "--slot", "0")
         process = self._start("curator", self.file, *where)
-        end = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < end:
-            with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(str(self.socket)) == 0:
-                    return process
-            time.sleep(0.05)
-        raise TimeoutError
+        await_socket(self.socket)
+        return process
 
     def _start(self, *words: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", MAIN, *map(str, words)]
@@ -129,6 +133,80 @@ class Platform:
         for process in (self.gateway, self.curator):
             process.kill()
             process.wait()
+
+
+class SharedPlatform(Platform):
+    """Two curators over one ledger in PostgreSQL, each with a copy of the state folder.
+
+    Killing kills the one that serves; the other takes over, and the killed one waits again.
+    """
+
+    def start_curator(self) -> subprocess.Popen[bytes]:
+        copy = self.folder / "copy"
+        shutil.copytree(self.file.parent, copy)
+        self._files = {self.socket: self.file, self.folder / "t": copy / self.file.name}
+        serving = self._start_shared(self.socket)
+        await_socket(self.socket)
+        self._waiting = (self.folder / "t", self._start_shared(self.folder / "t"))
+        return serving
+
+    def _start_shared(self, path: Path) -> subprocess.Popen[bytes]:
+        where = ("--home", self.home, "--socket", path, "--slot", "0")
+        shared = ("--shared", "--takeover-after", "2")
+        return self._start("curator", self._files[path], *where, *shared)
+
+    def list_sockets(self) -> list[Path]:
+        return [self.socket, self.folder / "t"]
+
+    def kill_and_restart(self) -> None:
+        killed = self.socket
+        self.curator.send_signal(signal.SIGKILL)
+        self.curator.wait()
+        self.socket, self.curator = self._waiting
+        await_socket(self.socket)
+        self._waiting = (killed, self._start_shared(killed))
+
+    def stop(self) -> None:
+        self._waiting[1].kill()
+        self._waiting[1].wait()
+        super().stop()
+
+
+def await_socket(path: Path) -> None:
+    """Wait until a curator listens."""
+    end = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < end:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+@contextmanager
+def running_platform(folder: Path, *, is_shared: bool) -> Iterator[Platform]:
+    """A platform over SQLite, or two curators over a PostgreSQL server that is started here."""
+    if not is_shared:
+        platform = Platform(folder)
+        try:
+            yield platform
+        finally:
+            platform.stop()
+        return
+    import pgserver  # pip install pgserver psycopg
+
+    place = Path(tempfile.mkdtemp(prefix="dither-postgres-"))
+    server = pgserver.get_server(place, cleanup_mode="stop")
+    try:
+        server.psql("CREATE DATABASE ledger")
+        shared = SharedPlatform(folder, server.get_uri("ledger"))
+        try:
+            yield shared
+        finally:
+            shared.stop()
+    finally:
+        server.cleanup()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 class Client:
@@ -284,14 +362,13 @@ def _p99(phase: Load) -> float:
 
 
 def main() -> None:
-    chosen = options(__doc__ or "")
+    chosen = options(__doc__ or "", "postgres")
     analysts, seconds, kills = (8, 5.0, 1) if chosen.quick else (50, 120.0, 10)
     why = "--quick: fewer analysts, and a machine that others use" if chosen.quick else ""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["XDG_STATE_HOME"] = str(folder / "xdg")
-        platform = Platform(folder)
-        try:
+        with running_platform(folder, is_shared=chosen.postgres) as platform:
             Client(platform, analysts, 3, phase=0).read_result()
             loads = {
                 "alone": load(platform, 1, seconds / 8, phase=0),
@@ -302,9 +379,7 @@ def main() -> None:
             embedded_ms = time_embedded(platform, 20 if chosen.quick else 200)
             killed = load_and_kill(platform, min(analysts, 8), kills)
             results = [killed, *(phase.result for phase in loads.values())]
-            checks = check_ledger(platform, set().union(*(each.releases for each in results)))
-        finally:
-            platform.stop()
+            checks = check_ledger(platform, set().union(*(r.releases for r in results)))
     rows = list_rows(loads, embedded_ms, f"{analysts} analysts", why)
     rows += [
         write_line(f"{kills} kills: {label}", count, 0, 0, unit="")
@@ -312,7 +387,8 @@ def main() -> None:
     ]
     held = float(len(killed.releases))
     rows.append(write_line(f"{kills} kills: answers meanwhile", held, 1, 1, unit="", why="stated"))
-    report("server", rows, ("duckdb", "uvicorn"), as_json=chosen.json)
+    name = "server, PostgreSQL" if chosen.postgres else "server"
+    report(name, rows, ("duckdb", "uvicorn"), as_json=chosen.json)
 
 
 if __name__ == "__main__":
