@@ -158,7 +158,7 @@ class ServedDataset:
                 principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
         with self._schedule.read_released():
-            return self._read(call, authorize() if self._schedule.is_kept else principal)
+            return self._read(call, authorize())
 
     def _repeat(
         self, call: messages.ReleaseRequest, priced: Priced, authorize: Callable[[], Principal]

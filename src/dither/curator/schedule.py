@@ -149,11 +149,14 @@ class Schedule:
         return find_slot_length(self._first_slot_s, self.misses)
 
     def read_clock(self) -> str:
-        """The time of a release: the end of the slot that holds the dataset, to the second."""
+        """The time of a release: the end of the slot that holds the dataset, to the second.
+
+        It is rounded down: nobody is shown a time that is still to come.
+        """
         if not self.is_kept:
             return _write_time(math.floor(time.time()))
         _, end = self._find_end(time.time())
-        return _write_time(math.ceil(end))
+        return _write_time(math.floor(end))
 
     @property
     def engine_limit_s(self) -> float | None:
