@@ -65,7 +65,7 @@ class Ticket:
 
 
 @dataclass
-class Reading:
+class ReleasedReading:
     """A reading of what was released. One that a slot follows leaves at the slot's end."""
 
     is_followed_by_slot: bool = False
@@ -205,9 +205,9 @@ class Schedule:
         return max(1, math.ceil(seconds / self._first_slot_s - 1e-9)) if self.is_kept else 1
 
     @contextmanager
-    def read_released(self) -> Iterator[Reading]:
+    def read_released(self) -> Iterator[ReleasedReading]:
         """Read the ledger while no question holds the dataset; replies leave on a fine grid."""
-        reading = Reading()
+        reading = ReleasedReading()
         if not self.is_kept:
             yield reading
             return
