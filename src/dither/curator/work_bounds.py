@@ -20,9 +20,9 @@ from dither.privacy.kernel.kernel import Priced
 from dither.privacy.kernel.statements import statements
 from dither.rules import PrivacyRule
 
-ROW_S = 150e-9
+ROW_S = 200e-9
 """Seconds for one row at one operator."""
-BYTE_S = 0.1e-9
+BYTE_S = 0.2e-9
 """Seconds for one row and one byte of the written request: long expressions cost more."""
 NUMBER_S = 10e-6
 """Seconds for one released number: its noise."""
