@@ -2,9 +2,9 @@
 
 Two datasets have the same catalog. One has a person more, with as many rows as one person may have
 (100,000), beside 50 others with one row: with that person the engine works several times as long
-(no person can have more rows in a plan). In a session the attacker asks new questions of fresh shapes, one after the other, while a
-second stream of its own probes: previews and /healthz at the gateway, the budget and a free repeat
-at the curator. What it sees is how long each of them takes.
+(no person can have more rows in a plan). In a session the attacker asks new questions of fresh
+shapes, one after the other, while a second stream of its own probes: previews and /healthz at the
+gateway, the budget and a free repeat at the curator. What it sees is how long each of them takes.
 """
 
 from __future__ import annotations

@@ -70,14 +70,17 @@ PURPOSE = {
 def record_work(cons: list[Connection], count: int) -> list[np.ndarray]:
     """CPU seconds of fresh answers in each world, taken in turns, one thread for the engine.
 
-    Waits for the disk and for other processes are left out: on a machine that others use they are
-    most of the time, and they are no work of the question.
+    What a curator does in a slot is timed: pricing, charging, measuring, noise and storing. Waits
+    for the disk and for other processes are left out: on a machine that others use they are most of
+    the time, and they are no work of the question.
     """
     times: list[list[float]] = [[] for _ in cons]
     for number in range(-2, count):
-        for con, kept in zip(cons, times, strict=True):
+        pairs = list(zip(cons, times, strict=True))
+        for con, kept in pairs if number % 2 else reversed(pairs):
+            request = con.request(write_question(number), epsilon=1)
             start = time.process_time()
-            con.sql(write_question(number), epsilon=1, fresh=True)
+            con._curator.kernel.release(request)
             if number >= 0:
                 kept.append(time.process_time() - start)
     return [np.array(kept) for kept in times]
