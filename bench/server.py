@@ -1,32 +1,40 @@
 """The platform under load and kills, on loopback: answers per second, latencies, what was charged.
 
-Curator and gateway are processes of their own, without a schedule (slots of 0 seconds). Light
-clients (http.client, one connection each) repeat one stored answer, then ask new questions, then
-ask while the curator is killed and started again. At the end the ledger must verify, every answer
-that a client holds must be in it, and what is spent must be the sum of its charges.
+Curator and gateway are processes of their own, without a schedule (slots of 0 seconds), on the
+invented clinic of `dither serve`. A light client (`light_client.py`, a process of its own) repeats
+one stored answer, then asks new questions, then asks while the curator is killed and started again.
+At the end the ledger must verify, every answer that a client holds must be in it, and what is spent
+must be the sum of its charges.
 
-With PostgreSQL and two curators the same is shown by tests/curator/test_two_curators.py.
+`--postgres`: the same with the ledger in PostgreSQL and two curators over it, of which one takes
+over when the other is killed.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from common import options, report, write_catalog
+from common import options, report
+from light_client import write_request
 
+import dither
 from dither import steward
+from dither.cli.clinic import write_clinic
+from dither.cli.served import DEMO_PEOPLE
 from dither.identity import TokenStore
 from dither.privacy.ledger.pots import on_grid
 from dither.privacy.ledger.reports import Reports
@@ -34,33 +42,31 @@ from dither.state import State
 
 MAIN = "from dither.cli import main; main()"
 SQL = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-COLUMNS = "      ward: {type: category, values: [north, south], other: keep, nulls: keep}\n"
 PURPOSE = {
     "question": "How much load does the platform bear?",
     "population": "people whom a benchmark invented",
     "recipient": "readers of the benchmark",
 }
 SECONDS_TO_START = 180
+SECONDS_A_KILL = 7
 
 
 class Platform:
-    """A registered dataset with a curator and a gateway before it."""
+    """The invented clinic with a curator and a gateway before it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "bench.yaml"
+    def __init__(self, folder: Path, ledger_url: str | None = None) -> None:
+        self.folder = folder
+        self.file = folder / "clinic" / "clinic.yaml"
         self.home = folder / "home"
         self.socket = folder / "s"
-        rows = [f"{i},{('north', 'south')[i % 2]}" for i in range(5000)]
-        (folder / "visits.csv").write_text("\n".join(["person,ward", *rows]))
-        text = write_catalog(COLUMNS, population="bench", rows_per_unit=1, max_rows=10**5)
-        self.file.write_text(text)
+        write_clinic(self.file.parent, DEMO_PEOPLE, declares_people=True)
         self.state = State.beside(self.file)
-        done = steward.register(self.file, dev=True)
+        done = steward.register(self.file, dev=True, ledger_url=ledger_url)
         terms = {"epsilon": 10**6, "ceiling": 10**6, "max_incidents": 1000, "purpose": PURPOSE}
         steward.open_pot(self.state, done.catalog, "total", **terms)
         tokens = TokenStore(self.home)
         self.tokens = [
-            tokens.create_token(f"analyst{n}", "bench", "analyst", ("total",), 1)[0]
+            tokens.create_token(f"analyst{n}", "clinic", "analyst", ("total",), 1)[0]
             for n in range(50)
         ]
         tokens.close()
@@ -68,19 +74,33 @@ class Platform:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.curator = self.start_curator()
-        self.gateway = self._start("gateway", "--socket", self.socket, "--port", self.port)
+        sockets = [word for path in self.list_sockets() for word in ("--socket", path)]
+        self.gateway = self._start("gateway", *sockets, "--port", self.port)
         self._await_gateway()
+
+    def list_sockets(self) -> list[Path]:
+        """Where a curator may listen."""
+        return [self.socket]
+
+    def write_requests(self, number: int, phase: int) -> list[str]:
+        """The requests of one connection: one question, or many at prices that nobody asked."""
+        path = "/api/v1/datasets/clinic/sql"
+        first = 1000 + 10**6 * phase + 2000 * number
+        prices = ["1"] if phase == 0 else [f"1/{first + step}" for step in range(2000)]
+        return [
+            write_request(path, self.tokens[number], json.dumps({"sql": SQL, "epsilon": price}))
+            for price in prices
+        ]
+
+    def read_cpus(self) -> tuple[float, float]:
+        """CPU seconds of curator and gateway."""
+        return read_cpu(self.curator), read_cpu(self.gateway)
 
     def start_curator(self) -> subprocess.Popen[bytes]:
         where = ("--home", self.home, "--socket", self.socket, "--slot", "0")
         process = self._start("curator", self.file, *where)
-        end = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < end:
-            with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(str(self.socket)) == 0:
-                    return process
-            time.sleep(0.05)
-        raise TimeoutError
+        await_socket(self.socket)
+        return process
 
     def _start(self, *words: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", MAIN, *map(str, words)]
@@ -115,81 +135,153 @@ class Platform:
             process.wait()
 
 
-class Analyst(threading.Thread):
-    """A client with one connection that asks until it is told to stop."""
+class SharedPlatform(Platform):
+    """Two curators over one ledger in PostgreSQL, each with a copy of the state folder.
 
-    def __init__(self, platform: Platform, number: int, stop: threading.Event, fresh: bool) -> None:
-        super().__init__(daemon=True)
-        self._platform = platform
-        self._token = platform.tokens[number]
-        self._number = number
-        self._stop_asking = stop
-        self._is_fresh = fresh
-        self.seconds: list[float] = []
-        self.errors = 0
-        self.refused = 0
-        self.releases: set[str] = set()
+    Killing kills the one that serves; the other takes over, and the killed one waits again.
+    """
 
-    def run(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._platform.port, timeout=120)
-        asked = 0
-        while not self._stop_asking.is_set():
-            asked += 1
-            epsilon = "1" if not self._is_fresh else f"1/{1000 + 100 * asked + self._number}"
-            body = json.dumps({"sql": SQL, "epsilon": epsilon})
-            start = time.perf_counter()
-            try:
-                self._ask(connection, body, start)
-            except (OSError, http.client.HTTPException, ValueError):
-                self.errors += 1
-                connection.close()
+    def start_curator(self) -> subprocess.Popen[bytes]:
+        copy = self.folder / "copy"
+        shutil.copytree(self.file.parent, copy)
+        self._files = {self.socket: self.file, self.folder / "t": copy / self.file.name}
+        serving = self._start_shared(self.socket)
+        await_socket(self.socket)
+        self._waiting = (self.folder / "t", self._start_shared(self.folder / "t"))
+        return serving
 
-    def _ask(self, connection: http.client.HTTPConnection, body: str, start: float) -> None:
-        headers = {
-            "Authorization": f"Bearer {self._token}",
-            "Content-Type": "application/json",
-        }
-        connection.request("POST", "/api/v1/datasets/bench/sql", body, headers)
-        reply = connection.getresponse()
-        document = json.loads(reply.read())
-        if reply.status == 200:
-            self.seconds.append(time.perf_counter() - start)
-            self.releases.add(document["info"]["release_id"])
-        elif reply.status in (409, 422, 500, 503):
-            self.refused += 1  # a curator that is down, suspended or was killed in the act
-            time.sleep(0.05)
-        else:
-            self.errors += 1
+    def _start_shared(self, path: Path) -> subprocess.Popen[bytes]:
+        where = ("--home", self.home, "--socket", path, "--slot", "0")
+        shared = ("--shared", "--takeover-after", "2")
+        return self._start("curator", self._files[path], *where, *shared)
+
+    def list_sockets(self) -> list[Path]:
+        return [self.socket, self.folder / "t"]
+
+    def kill_and_restart(self) -> None:
+        killed = self.socket
+        self.curator.send_signal(signal.SIGKILL)
+        self.curator.wait()
+        self.socket, self.curator = self._waiting
+        await_socket(self.socket)
+        self._waiting = (killed, self._start_shared(killed))
+
+    def stop(self) -> None:
+        self._waiting[1].kill()
+        self._waiting[1].wait()
+        super().stop()
 
 
-def load(platform: Platform, analysts: int, seconds: float, *, fresh: bool) -> list[Analyst]:
+def await_socket(path: Path) -> None:
+    """Wait until a curator listens."""
+    end = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < end:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+@contextmanager
+def running_platform(folder: Path, *, is_shared: bool) -> Iterator[Platform]:
+    """A platform over SQLite, or two curators over a PostgreSQL server that is started here."""
+    if not is_shared:
+        platform = Platform(folder)
+        try:
+            yield platform
+        finally:
+            platform.stop()
+        return
+    import pgserver  # pip install pgserver psycopg
+
+    place = Path(tempfile.mkdtemp(prefix="dither-postgres-"))
+    server = pgserver.get_server(place, cleanup_mode="stop")
+    try:
+        server.psql("CREATE DATABASE ledger")
+        shared = SharedPlatform(folder, server.get_uri("ledger"))
+        try:
+            yield shared
+        finally:
+            shared.stop()
+    finally:
+        server.cleanup()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+class Client:
+    """The light client as a process: so many connections, each with requests of its own."""
+
+    def __init__(self, platform: Platform, connections: int, seconds: float, phase: int) -> None:
+        """Phase 0 repeats one question; every other phase asks new ones."""
+        lists = [platform.write_requests(number, phase) for number in range(connections)]
+        file = platform.folder / f"requests{phase}.json"
+        file.write_text(json.dumps(lists))
+        script = Path(__file__).with_name("light_client.py")
+        command = [sys.executable, str(script), str(platform.port), str(seconds), str(file)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def read_result(self) -> ClientResult:
+        """What came back, once the time is over."""
+        document = json.loads(self._process.communicate()[0])
+        return ClientResult(
+            np.array(document["seconds"]),
+            set(document["releases"]),
+            int(document["errors"]),
+            float(document["cpu_s"]),
+        )
+
+
+@dataclass(frozen=True)
+class ClientResult:
+    """Seconds and releases of the answers, responses that were none, and the client's CPU."""
+
+    seconds: np.ndarray
+    releases: set[str]
+    errors: int
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """A phase of load, with the CPU milliseconds an answer of curator, gateway and client."""
+
+    result: ClientResult
+    rate: float
+    cpu_ms: tuple[float, float, float]
+
+
+def load(platform: Platform, connections: int, seconds: float, phase: int) -> Load:
     """Let so many analysts ask for so long."""
-    stop = threading.Event()
-    threads = [Analyst(platform, number, stop, fresh) for number in range(analysts)]
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    return threads
+    before = platform.read_cpus()
+    result = Client(platform, connections, seconds, phase).read_result()
+    after = platform.read_cpus()
+    count = max(1, len(result.seconds))
+    spent = [(end - start) / count * 1e3 for start, end in zip(before, after, strict=True)]
+    return Load(result, count / seconds, (*spent, result.cpu_s / count * 1e3))
 
 
-def load_and_kill(platform: Platform, analysts: int, kills: int) -> list[Analyst]:
+def load_and_kill(platform: Platform, connections: int, kills: int) -> ClientResult:
     """Let analysts ask while the curator is killed and started again."""
-    stop = threading.Event()
-    threads = [Analyst(platform, number, stop, True) for number in range(analysts)]
-    for thread in threads:
-        thread.start()
+    client = Client(platform, connections, SECONDS_A_KILL * kills, phase=3)
+    end = time.monotonic() + SECONDS_A_KILL * kills
     for _ in range(kills):
         time.sleep(1)
         platform.kill_and_restart()
         platform.clear_incidents()
-    time.sleep(1)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    return threads
+    while time.monotonic() < end:
+        time.sleep(0.1)
+    return client.read_result()
+
+
+def time_embedded(platform: Platform, count: int) -> float:
+    """CPU milliseconds of a new answer in this process."""
+    con = dither.connect(platform.file)
+    con.sql(SQL, epsilon="1/7", fresh=True)
+    start = time.process_time()
+    for number in range(count):
+        con.sql(SQL, epsilon=f"1/{10**7 + number}")
+    return (time.process_time() - start) / count * 1e3
 
 
 def check_ledger(platform: Platform, held: set[str]) -> dict[str, float]:
@@ -235,64 +327,68 @@ def write_line(
     return facts | {"ok": None if why else is_met, "unit": unit} | ({"why": why} if why else {})
 
 
+def list_rows(
+    loads: dict[str, Load], embedded_ms: float, many: str, why: str
+) -> list[dict[str, object]]:
+    """The lines of the phases without kills."""
+    alone, repeats = loads["alone"], loads["repeats"]
+    single, fresh = loads["single"], loads["fresh"]
+    overhead = single.cpu_ms[0] + single.cpu_ms[1] - embedded_ms
+    rows = [
+        write_line("repeat, one connection, median", _median(alone), 10, 1, unit="ms", why=why),
+        write_line(f"repeats/s, {many}", repeats.rate, 500, 1, unit="/s", why=why, least=True),
+        write_line(f"repeat, {many}, p99", _p99(repeats), 300, 1, unit="ms", why=why),
+        write_line("new answer, CPU over embedded", overhead, 5, 1, unit="ms", why=why),
+        write_line("new answer embedded, CPU", embedded_ms, 1, 1, unit="ms", why="stated"),
+        write_line(f"new answers/s, {many}", fresh.rate, 1, 1, unit="/s", why="stated"),
+        write_line(f"new answer, {many}, median", _median(fresh), 1, 1, unit="ms", why="stated"),
+        write_line(f"new answer, {many}, p99", _p99(fresh), 1, 1, unit="ms", why="stated"),
+    ]
+    for name, phase in (("repeat", repeats), ("new answer", single)):
+        rows += [
+            write_line(f"{process} CPU a {name}", spent, 1, 1, unit="ms", why="stated")
+            for process, spent in zip(("curator", "gateway", "client"), phase.cpu_ms, strict=True)
+        ]
+    errors = sum(phase.result.errors for phase in loads.values())
+    return [*rows, write_line("errors without kills", float(errors), 0, 0, unit="")]
+
+
+def _median(phase: Load) -> float:
+    return float(np.median(phase.result.seconds)) * 1e3
+
+
+def _p99(phase: Load) -> float:
+    return float(np.quantile(phase.result.seconds, 0.99)) * 1e3
+
+
 def main() -> None:
-    chosen = options(__doc__ or "")
+    chosen = options(__doc__ or "", "postgres")
     analysts, seconds, kills = (8, 5.0, 1) if chosen.quick else (50, 120.0, 10)
     why = "--quick: fewer analysts, and a machine that others use" if chosen.quick else ""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["XDG_STATE_HOME"] = str(folder / "xdg")
-        platform = Platform(folder)
-        try:
-            (alone,) = load(platform, 1, seconds / 2, fresh=False)
-            before = read_cpu(platform.curator), read_cpu(platform.gateway)
-            repeats = load(platform, analysts, seconds, fresh=False)
-            after = read_cpu(platform.curator), read_cpu(platform.gateway)
-            fresh = load(platform, analysts, seconds, fresh=True)
+        with running_platform(folder, is_shared=chosen.postgres) as platform:
+            Client(platform, analysts, 3, phase=0).read_result()
+            loads = {
+                "alone": load(platform, 1, seconds / 8, phase=0),
+                "repeats": load(platform, analysts, seconds / 4, phase=0),
+                "single": load(platform, 1, seconds / 8, phase=1),
+                "fresh": load(platform, analysts, seconds, phase=2),
+            }
+            embedded_ms = time_embedded(platform, 20 if chosen.quick else 200)
             killed = load_and_kill(platform, min(analysts, 8), kills)
-            held = set().union(*(thread.releases for thread in (alone, *repeats, *fresh, *killed)))
-            checks = check_ledger(platform, held)
-        finally:
-            platform.stop()
-    taken = np.array([s for thread in repeats for s in thread.seconds])
-    bought = np.array([s for thread in fresh for s in thread.seconds])
-    cpu_ms = [(end - start) / len(taken) * 1e3 for start, end in zip(before, after, strict=True)]
-    errors = sum(thread.errors for thread in (alone, *repeats, *fresh))
-    many = f"{analysts} analysts"
-    ms = 1e3
-    rows = [
-        write_line(
-            "repeat, one connection, median",
-            float(np.median(alone.seconds)) * ms,
-            10,
-            1,
-            unit="ms",
-            why=why,
-        ),
-        write_line(
-            f"repeats/s, {many}", len(taken) / seconds, 500, 1, unit="/s", why=why, least=True
-        ),
-        write_line(
-            f"repeat, {many}, p99", float(np.quantile(taken, 0.99)) * ms, 300, 1, unit="ms", why=why
-        ),
-        write_line(f"new answers/s, {many}", len(bought) / seconds, 1, 1, unit="/s", why="stated"),
-        write_line(
-            f"new answer, {many}, median",
-            float(np.median(bought)) * ms,
-            1,
-            1,
-            unit="ms",
-            why="stated",
-        ),
-        write_line("curator CPU a repeat", cpu_ms[0], 1, 1, unit="ms", why="stated"),
-        write_line("gateway CPU a repeat", cpu_ms[1], 1, 1, unit="ms", why="stated"),
-        write_line("errors without kills", float(errors), 0, 0, unit=""),
-        *(
-            write_line(f"{kills} kills: {label}", count, 0, 0, unit="")
-            for label, count in checks.items()
-        ),
+            results = [killed, *(phase.result for phase in loads.values())]
+            checks = check_ledger(platform, set().union(*(r.releases for r in results)))
+    rows = list_rows(loads, embedded_ms, f"{analysts} analysts", why)
+    rows += [
+        write_line(f"{kills} kills: {label}", count, 0, 0, unit="")
+        for label, count in checks.items()
     ]
-    report("server", rows, ("duckdb", "uvicorn"), as_json=chosen.json)
+    held = float(len(killed.releases))
+    rows.append(write_line(f"{kills} kills: answers meanwhile", held, 1, 1, unit="", why="stated"))
+    name = "server, PostgreSQL" if chosen.postgres else "server"
+    report(name, rows, ("duckdb", "uvicorn"), as_json=chosen.json)
 
 
 if __name__ == "__main__":

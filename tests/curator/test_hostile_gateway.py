@@ -101,7 +101,8 @@ def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
 
     `act` carries a steward's signature: tests/curator/test_signed_acts.py. `grants` are for roles
     that see all, `status` tells since when a budget is suspended and no number, saved questions are
-    texts of the asker's own budget.
+    texts of the asker's own budget. `repeat` tells whether a release is stored and free to a pot of
+    the asker: less than `stored`, which hands it out.
     """
     union = get_args(messages.CalledAct)[0]
     kinds = {model.model_fields["kind"].default for model in get_args(union)}
@@ -125,6 +126,7 @@ def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
         "rehearse",
         "release",
         "remove_question",
+        "repeat",
         "save_question",
         "sign_on",
         "sources",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 import time
 from datetime import datetime
+from math import exp, floor
 
 import pytest
 
@@ -20,6 +22,8 @@ from dither.curator.schedule import (
     MOST_WAITING,
     MOST_WAITING_OF_ONE,
     Schedule,
+    count_slots,
+    draw_delay,
     find_end,
     find_slot_length,
 )
@@ -31,7 +35,9 @@ from dither.protocol.errors import AccessError, BusyError, TokenError
 from dither.protocol.job_messages import FitTerms, RunJob
 from tests.datasets.served_clinic import BY_WARD, COUNT, serving, start_server
 
-START = 1_000_000_000.3
+START = 1_000_000_000.303
+ADMITTED = 1_000_000_000.31
+"""When a question that comes at the start is admitted."""
 
 
 class FakeClock:
@@ -72,24 +78,24 @@ def log() -> CountedMisses:
     return CountedMisses()
 
 
-@pytest.mark.parametrize("work_s", [0.001, 0.5, 2.999])
+@pytest.mark.parametrize("work_s", [0.001, 0.5, 2.399])
 def test_an_answer_leaves_at_the_end_of_its_slot_however_long_it_took(clock, log, work_s):
-    """Slots of 4 seconds: it starts at the next multiple of 4, and leaves 4 seconds later.
+    """Slots of 4 seconds: it starts at the next hundredth of a second, and leaves 4 seconds later.
 
-    Work of the first three quarters of a slot ends within it whatever the random delay is.
+    Work of the first 0.6 of a slot ends within it but for a delay past 20 means (e^-20).
     """
     schedule = Schedule(4, log)
     with schedule.hold_slot("alice"):
-        assert clock.seconds == 1_000_000_004
+        assert clock.seconds == pytest.approx(ADMITTED, abs=1e-5)
         clock.seconds += work_s
-    assert clock.seconds == 1_000_000_008 and schedule.misses == 0
+    assert clock.seconds == pytest.approx(ADMITTED + 4, abs=1e-5) and schedule.misses == 0
 
 
 def test_a_failure_takes_as_long_as_an_answer(clock, log):
     schedule = Schedule(4, log)
     with pytest.raises(UnavailableError), schedule.hold_slot("alice"):
         raise UnavailableError
-    assert clock.seconds == 1_000_000_008
+    assert clock.seconds == pytest.approx(ADMITTED + 4, abs=1e-5)
 
 
 def test_the_time_of_a_release_is_the_end_of_its_slot(clock, log):
@@ -98,29 +104,29 @@ def test_the_time_of_a_release_is_the_end_of_its_slot(clock, log):
     with schedule.hold_slot("alice"):
         for _ in range(3):
             times.add(schedule.read_clock())
-            clock.seconds += 1
-    assert times == {"2001-09-09T01:46:48+00:00"}
-    assert datetime.fromisoformat(times.pop()).timestamp() == 1_000_000_008
+            clock.seconds += 0.7
+    assert times == {"2001-09-09T01:46:44+00:00"}
+    assert datetime.fromisoformat(times.pop()).timestamp() == floor(ADMITTED + 4)
 
 
 @pytest.mark.parametrize("misses", [0, 3, 9, 10])
 @pytest.mark.parametrize("slots", [1, 5])
-def test_work_that_differs_by_little_leaves_differently_with_little_probability(misses, slots):
-    """By delta / (a quarter of a slot), the measure of delays that carry it over the boundary.
+def test_one_persons_work_changes_what_leaves_by_little_of_the_chance_of_a_miss(misses, slots):
+    """By (e^(w/b) - 1) p at most, as docs/proofs/schedule.md has it: p is the chance of a miss.
 
-    The delay is uniform, and boundaries are further apart than its range.
+    The law of the delay is cut into cells of equal probability, so p is exact up to one cell.
     """
-    length = find_slot_length(0.5, misses)
-    delays = [(number + 0.5) / 2000 for number in range(2000)]
-    for delta in (length / 1000, length / 50):
-        for share in (0, 0.5, 0.75, 0.8, 0.9, 0.999, 1, 1.2):
-            work = length * (slots - 1 + share)
-            differing = sum(
-                find_end(0.5, misses, slots, work, delay)
-                != find_end(0.5, misses, slots, work + delta, delay)
-                for delay in delays
-            )
-            assert differing / 2000 <= delta / (DELAY_SHARE * length) + 1 / 2000
+    held = slots * find_slot_length(0.5, misses)
+    mean = DELAY_SHARE * held
+    delays = [-math.log((number + 0.5) / 20_000) for number in range(20_000)]
+    for extra in (mean / 100, mean / 5):
+        for share in (0, 0.6, 0.9, 0.97, 0.99, 0.9999, 1, 1.2):
+            work = held * share
+            ends = [find_end(0.5, misses, slots, work, delay) for delay in delays]
+            moved = [find_end(0.5, misses, slots, work + extra, delay) for delay in delays]
+            missed = sum(end != (misses, held) for end in ends) / 20_000
+            differing = sum(a != b for a, b in zip(ends, moved, strict=True)) / 20_000
+            assert differing <= (exp(extra / mean) - 1) * missed + 3 / 20_000
 
 
 def test_without_the_delay_one_boundary_decides():
@@ -128,14 +134,46 @@ def test_without_the_delay_one_boundary_decides():
     assert find_end(0.5, 0, 1, 0.4999, 0) != find_end(0.5, 0, 1, 0.5001, 0)
 
 
+def test_a_uniform_delay_would_tell_more_the_more_is_asked():
+    """The planted bug of the first version: a chance of 0 without the person, w / d with them.
+
+    An exponential delay has no such end: where one of the two can miss, both can.
+    """
+    work, extra = 0.375, 0.001
+    uniform = [number / 1000 * 0.125 for number in range(1000)]
+    assert not any(work + delay > 0.5 for delay in uniform)
+    assert any(work + extra + delay > 0.5 for delay in uniform)
+    mean = DELAY_SHARE * 0.5
+    chances = [exp(-(0.5 - seconds) / mean) for seconds in (work, work + extra)]
+    assert 1 < chances[1] / chances[0] == pytest.approx(exp(extra / mean))
+
+
+def test_delays_are_exponential_and_drawn_anew():
+    """4,000 draws: mean 1 and median ln 2, each within seven standard errors (1e-11)."""
+    delays = sorted(draw_delay() for _ in range(4_000))
+    assert min(delays) >= 0 and len(set(delays)) == 4_000
+    assert sum(delays) / 4_000 == pytest.approx(1, abs=7 / 4_000**0.5)
+    assert delays[2_000] == pytest.approx(math.log(2), abs=7 / 4_000**0.5)
+
+
 def test_misses_and_ends_are_those_of_the_definition():
-    """By hand: slots of 1 s; work 0.9 and the longest delay 0.25 make one miss, 2.5 s two."""
-    assert find_end(1, 0, 1, 0.75, 1) == (0, 1)
-    assert find_end(1, 0, 1, 0.9, 1) == (1, 2)
+    """By hand: slots of 1 s and a mean delay of 0.02 s."""
+    assert find_end(1, 0, 1, 0.6, 19.9) == (0, 1)
+    assert find_end(1, 0, 1, 0.6, 20.1) == (1, 2)
     assert find_end(1, 0, 1, 2.5, 0) == (2, 4)
     assert find_end(1, 2, 1, 2.5, 0) == (2, 4)
     assert find_end(1, MOST_MISSES, 1, 1500, 0) == (MOST_MISSES, 2048)
     assert find_end(1, 1, 3, 5.9, 0) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("work_s", "slots"), [(0, 1), (0.2, 1), (0.21, 2), (0.8, 2), (0.81, 3), (5.6, 10)]
+)
+def test_slots_hold_the_bound_and_twenty_mean_delays(work_s, slots):
+    """Slots of 1 s: 0.4 s for all else, and both together are 0.6 of what is held."""
+    assert count_slots(1, work_s) == slots
+    assert 0.4 + work_s <= 0.6 * slots + 1e-9
+    assert find_end(1, 0, slots, 0.4 + work_s, 19.99) == (0, slots)
 
 
 def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
@@ -143,23 +181,24 @@ def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
     with schedule.hold_slot("alice"):
         clock.seconds += 9  # neither within 4 nor within 8 seconds
     assert (schedule.misses, schedule.slot_s) == (2, 16)
-    assert clock.seconds == 1_000_000_004 + 16
+    assert clock.seconds == pytest.approx(ADMITTED + 16, abs=1e-5)
     again = Schedule(4, log)
     assert (again.misses, again.slot_s) == (2, 16)
 
 
 def test_a_job_leaves_after_so_many_slots_as_its_seconds_need(clock, log):
-    """Whatever it needs: 0 or 9 of its 10 seconds. A question after it has one slot again."""
+    """Whatever it needs: 0 or 7 of its 10 seconds. A question after it has one slot again."""
     schedule = Schedule(4, log)
-    for work in (0, 9):
+    for work in (0, 7):
         with schedule.hold_slot("alice", seconds=10):
             start = clock.seconds
             clock.seconds += work
             told = datetime.fromisoformat(schedule.read_clock()).timestamp()
-        assert clock.seconds == start + 12 == told and schedule.misses == 0
+        assert clock.seconds == pytest.approx(start + 12, abs=1e-5) and schedule.misses == 0
+        assert told == floor(clock.seconds)
     with schedule.hold_slot("alice"):
         start = clock.seconds
-    assert clock.seconds == start + 4
+    assert clock.seconds == pytest.approx(start + 4, abs=1e-5)
 
 
 def test_a_job_that_takes_longer_is_a_miss_like_any_other(clock, log):
@@ -167,7 +206,11 @@ def test_a_job_that_takes_longer_is_a_miss_like_any_other(clock, log):
     with schedule.hold_slot("alice", seconds=10):
         start = clock.seconds
         clock.seconds += 13
-    assert (schedule.misses, schedule.slot_s, clock.seconds) == (1, 8, start + 24)
+    assert (schedule.misses, schedule.slot_s) == (1, 8)
+    assert clock.seconds == pytest.approx(start + 24, abs=1e-5)
+    with schedule.hold_slot("alice", seconds=10):
+        start = clock.seconds
+    assert clock.seconds == pytest.approx(start + 24, abs=1e-5)  # a miss lengthens jobs too
 
 
 def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
@@ -175,7 +218,8 @@ def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
     with schedule.hold_slot("alice"):
         clock.seconds += 9
         told = schedule.read_clock()
-    assert datetime.fromisoformat(told).timestamp() == clock.seconds == 1_000_000_020
+    assert clock.seconds == pytest.approx(ADMITTED + 16, abs=1e-5)
+    assert datetime.fromisoformat(told).timestamp() == floor(clock.seconds)
 
 
 def test_misses_are_capped(clock, log):
@@ -296,7 +340,8 @@ def test_who_reads_sees_no_release_before_its_slot_ends(tmp_path, monkeypatch):
         assert events == ["slot ended", "seen", "seen", "seen", "seen"]
 
 
-def test_answers_repeats_and_refusals_hold_a_slot_each(tmp_path, monkeypatch):
+def test_answers_and_refusals_hold_a_slot_each_and_repeats_none(tmp_path, monkeypatch):
+    """A repeat reads no data: it waits until no question holds the dataset, then for the grid."""
     with serving(tmp_path, slot_s=0.05) as served:
         dataset = served.server._service._datasets["clinic"]
         slots: list[float] = []
@@ -305,12 +350,11 @@ def test_answers_repeats_and_refusals_hold_a_slot_each(tmp_path, monkeypatch):
         monkeypatch.setattr(schedule, "_leave", lambda: (slots.append(schedule._start), leave()))
         con = served.connect()
         first = con.sql(BY_WARD, epsilon=1)
-        con.sql(BY_WARD, epsilon=1)
+        assert con.sql(BY_WARD, epsilon=1).info["repeated"] and len(slots) == 1
         with pytest.raises(BudgetError):
             con.sql(COUNT, epsilon=100)
-        assert len(set(slots)) == 3
-        slot_s = 0.05
-        assert all(abs(start / slot_s - round(start / slot_s)) < 1e-3 for start in slots)
+        assert len(set(slots)) == 2
+        assert all(abs(start * 100 - round(start * 100)) < 1e-3 for start in slots)
         assert first.certificate()["body"]["mode"]["not_promised"][1].startswith("answers leave at")
 
 

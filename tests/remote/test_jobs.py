@@ -307,12 +307,11 @@ def test_a_job_that_takes_long_to_price_is_refused_before_it_holds_the_dataset(m
     """Else a refusal within its slots would be a free miss, and all slots would grow longer."""
     dataset = object.__new__(ServedDataset)
     dataset._schedule = SimpleNamespace(is_kept=True)
-    clock = iter([0.0, 15.1, 0.0, 14.9])
+    clock = iter([15.1, 14.9])
     monkeypatch.setattr("dither.curator.dataset.time.thread_time", lambda: next(clock))
-    with pytest.raises(ParameterError, match="more than 15 s"), dataset._limit_pricing(60):
-        pass
-    with dataset._limit_pricing(60):
-        pass
+    with pytest.raises(ParameterError, match="more than 15 s"):
+        dataset._check_pricing(0.0, 60)
+    dataset._check_pricing(0.0, 60)
 
 
 def write_ridge(served: ServedPatients) -> FitTerms:

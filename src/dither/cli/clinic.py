@@ -100,10 +100,20 @@ DRUGS = tuple(
 Floats = NDArray[np.float64]
 
 
-def write_clinic(folder: Path, people: int) -> None:
+def _declare_people(people: int) -> str:
+    """The catalog of so many people: each table has at most its limit of rows for each of them."""
+    text = CATALOG
+    for rows_per_unit, max_rows in ((1, 1_000_000), (5, 5_000_000), (8, 10_000_000)):
+        stated = f"    rows_per_unit: {rows_per_unit}\n    max_rows: "
+        text = text.replace(f"{stated}{max_rows}", f"{stated}{rows_per_unit * people}")
+    return text
+
+
+def write_clinic(folder: Path, people: int, *, declares_people: bool = False) -> None:
     """Write clinic.yaml and its four CSV files into a folder that has none of them.
 
-    Raises ParameterError where it has one.
+    Raises ParameterError where it has one. With `declares_people` the catalog states no more rows
+    than so many people can have: response times follow from declared sizes.
     """
     for name in ("clinic.yaml", *FILES):
         if (folder / name).exists():
@@ -112,7 +122,8 @@ def write_clinic(folder: Path, people: int) -> None:
     draw = Draws()
     patients = _draw_patients(draw, people)
     visits = _draw_visits(draw, patients)
-    (folder / "clinic.yaml").write_text(CATALOG)
+    catalog = _declare_people(people) if declares_people else CATALOG
+    (folder / "clinic.yaml").write_text(catalog)
     _write_csv(folder / "counties.csv", ("county", "beds"), zip(COUNTIES, BEDS, strict=True))
     _write_csv(
         folder / "patients.csv",

@@ -32,7 +32,7 @@ PORT = 8765
 DEMO_PEOPLE = 5_000
 DEMO_INCIDENTS = 3
 """Failures of all askers together that suspend the invented clinic; one suspends its own pot."""
-SLOT_S = 0.5
+SLOT_S = 0.14
 JOB_S = 60.0
 TAKEOVER_S = 10.0
 DEMO_PURPOSE = {
@@ -52,7 +52,8 @@ SlotSeconds = Annotated[
     float,
     typer.Option(
         "--slot",
-        help="Answers leave at slots of so many seconds, so that time tells little; 0: at once.",
+        help="Answers leave at slots of so many seconds, large questions after several of them; "
+        "0: at once, and their time tells of the data.",
         min=0,
         max=3600,
     ),
@@ -143,12 +144,19 @@ def curator(
 
 
 def gateway(
-    socket: SocketPath = None,
+    socket: Annotated[
+        list[Path] | None,
+        typer.Option(help="The curator's socket; given again, another curator of its ledger."),
+    ] = None,
     home: Home = None,
     host: Host = "127.0.0.1",
     port: Port = PORT,
     curator: Annotated[
-        str | None, typer.Option(help="HOST:PORT of a curator on another host, by mutual TLS.")
+        list[str] | None,
+        typer.Option(
+            help="HOST:PORT of a curator on another host, by mutual TLS; given again, another "
+            "curator of its ledger."
+        ),
     ] = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -172,10 +180,10 @@ def gateway(
     files = read_tls_files(certificate, key, authority)
     if as_json:
         print_json({"address": f"http://{host}:{port}"})
-    if curator is None:
+    if not curator:
         take_cores(is_gateway=True)
-        path = socket or find_socket(home or default_home())
-        run_until_stopped(make_gateway(path, host, port, pages))
+        paths = socket or [find_socket(home or default_home())]
+        run_until_stopped(make_gateway(paths, host, port, pages))
     elif files is None:
         raise ParameterError("a curator on another host needs --certificate, --key, --authority")
     else:
@@ -337,7 +345,7 @@ def prepare_demo(folder: Path, console: Console) -> Path:
     if not state.id_file.exists():
         console.print(f"inventing a clinic in {folder}", soft_wrap=True, highlight=False)
         if not file.exists():
-            write_clinic(folder, DEMO_PEOPLE)
+            write_clinic(folder, DEMO_PEOPLE, declares_people=True)
         done = steward.register(file, state=state, dev=True)
         steward.open_pot(
             state,

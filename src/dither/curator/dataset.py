@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from fractions import Fraction
 from functools import singledispatchmethod
 from threading import Lock
 
@@ -33,29 +32,30 @@ from dither.curator.modes import make_mode
 from dither.curator.released import find_release, write_paid_release
 from dither.curator.reply_limits import check_size, list_visible_pots
 from dither.curator.schedule import Schedule
+from dither.curator.stored_answers import NOT_STORED, confirm_repeat, repeat_release
 from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
+from dither.curator.work_bounds import bound_work
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
 from dither.privacy.kernel.kernel import Priced, Release
-from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger.takeover import take_over
 from dither.protocol import act_messages, documents, messages, page_messages
 from dither.protocol.job_messages import JobDone, RunJob
+from dither.protocol.repeat_messages import RepeatStored
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
-_PRICING_S = 0.1
+_PRICING_S = 0.04
 _PRICING_SHARE = 0.25
-"""Pricing may take so many CPU seconds, or this share of a slot: the kernel prices again in it."""
+"""Pricing may take so many CPU seconds, or this share of the slots: the kernel prices again."""
 CHANGED = (
     "the data were registered anew, or the terms of the budget changed, since this was priced; "
     "nothing was charged: ask again"
 )
-NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
 
 
 class ServedDataset:
@@ -123,9 +123,14 @@ class ServedDataset:
     def _start(self) -> None:
         """Let releases have the times of the schedule, and the first one wait for nothing."""
         self._curator.kernel.clock = self._schedule.read_clock
-        self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
+        self._limit_engine()
         if self._schedule.is_kept:
             warm_up(self._curator)
+
+    def _limit_engine(self) -> None:
+        """Stop the engine in time for the slots that are held now, where a schedule is kept."""
+        if self._schedule.is_kept:
+            self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
 
     def serve(
         self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
@@ -146,27 +151,47 @@ class ServedDataset:
         if isinstance(call, RunJob):
             return self._serve_job(call, principal, authorize)
         if isinstance(call, messages.ReleaseRequest):
-            with self._schedule.read_released():
+            with self._schedule.read_released() as reading:
                 principal.check_pot(call.request.pot)
-                priced = self._price_ask(call)
-            with self._schedule.hold_slot(principal.name), self._noting_suspension():
+                priced, held_s = self._price_ask(call)
+                if (repeat := self._repeat(call, priced, authorize)) is not None:
+                    return repeat
+                reading.is_followed_by_slot = True
+            with self._schedule.hold_slot(principal.name, held_s), self._noting_suspension():
+                self._limit_engine()
                 principal = authorize()
                 principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, authorize())
 
+    def _repeat(
+        self, call: messages.ReleaseRequest, priced: Priced, authorize: Callable[[], Principal]
+    ) -> BaseModel | None:
+        """The stored answer, where it is free: no data is read, so it holds no slot."""
+        if call.fresh or priced.key != call.key:
+            return None
+        release = repeat_release(self._curator.kernel.ledger, priced)
+        if release is None:
+            return None
+        principal = authorize()
+        principal.check_pot(call.request.pot)
+        return self._hand_out_again(release, principal)
+
     def _serve_job(
         self, call: RunJob, principal: Principal, authorize: Callable[[], Principal]
     ) -> BaseModel:
         """Check a job by public facts, then run it within the slots of a job."""
-        with self._schedule.read_released():
+        with self._schedule.read_released() as reading:
             principal.check_pot(call.pot)
             import_algorithm(call)
-            with self._limit_pricing(max(self._job_s, self._schedule.slot_s)):
-                self._curator.view(call.pot)
-                check_job(call, self._curator)
+            started = time.thread_time()
+            self._curator.view(call.pot)
+            check_job(call, self._curator)
+            self._check_pricing(started, max(self._job_s, self._schedule.slot_s))
+            reading.is_followed_by_slot = True
         with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():
+            self._limit_engine()
             principal = authorize()
             principal.check_pot(call.pot)
             self._curator.view(call.pot)
@@ -218,24 +243,25 @@ class ServedDataset:
             stored=self._curator.has_answer(priced),
         )
 
-    def _price_ask(self, call: messages.ReleaseRequest) -> Priced:
-        """Price what is to be released, before it holds a slot.
+    def _price_ask(self, call: messages.ReleaseRequest) -> tuple[Priced, float]:
+        """Price what is to be released, and find how long it holds the dataset; both are public.
 
-        Pricing reads public facts alone. Within a slot a request that takes long to price and is
-        then refused would be a free miss, and every miss makes the slots of everybody longer.
+        Within a slot a request that takes long to price and is then refused would be a free miss,
+        and every miss makes the slots of everybody longer.
         """
-        with self._limit_pricing(self._schedule.slot_s):
-            priced = self._price(documents.read_request(call.request), call.rules)
-            check_size(priced)
-            if priced.key != call.key:
-                raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
-        return priced
-
-    @contextmanager
-    def _limit_pricing(self, held_s: float) -> Iterator[None]:
-        """Refuse what takes more CPU time to price than a share of the time that it would hold."""
         started = time.thread_time()
-        yield
+        priced = self._price(documents.read_request(call.request), call.rules)
+        check_size(priced)
+        if priced.key != call.key:
+            raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
+        if not self._schedule.is_kept:
+            return priced, 0
+        held_s = self._schedule.count_seconds(bound_work(priced))
+        self._check_pricing(started, held_s)
+        return priced, held_s
+
+    def _check_pricing(self, started: float, held_s: float) -> None:
+        """Refuse what takes more CPU time to price than a share of the time that it would hold."""
         longest_s = max(_PRICING_S, held_s * _PRICING_SHARE)
         if self._schedule.is_kept and time.thread_time() - started > longest_s:
             raise ParameterError(
@@ -311,30 +337,32 @@ class ServedDataset:
     @_read.register
     def _read_stored(self, call: messages.ReadStored, principal: Principal) -> BaseModel:
         """Hand out a stored answer for which the pot owes nothing; nothing else is ever done."""
-        pot = call.request.pot
-        principal.check_values(pot)
+        principal.check_values(call.request.pot)
         priced = self._price(documents.read_request(call.request), call.rules)
-        ledger = self._curator.kernel.ledger
-        answer = ledger.find(priced.key, pot) if priced.key == call.key else None
-        is_separate = any(outer.policy == "separate" for outer in priced.view.path)
-        if answer is None or (is_separate and answer.owing):
+        release = None
+        if priced.key == call.key:
+            release = repeat_release(self._curator.kernel.ledger, priced)
+        if release is None:
             raise ParameterError(NOT_STORED)
-        ledger.ensure_anchored()
-        balances = ledger.pot(pot, under_way=False)
-        release = Release(
-            answer.release_id,
-            priced,
-            from_bytes(answer.stored.arrow_bytes),
-            Fraction(0),
-            balances.spent,
-            balances.cap,
-            answer.released_at,
-            {},
-            repeated=True,
-        )
+        return self._hand_out_again(release, principal)
+
+    def _hand_out_again(self, release: Release, principal: Principal) -> BaseModel:
+        """Note who is handed a stored answer, and write it."""
+        priced = release.priced
         handed_at = max(read_clock(), release.released_at)
-        self._record_access(principal, "repeat", pot, priced.key, release.release_id, handed_at)
+        self._record_access(
+            principal, "repeat", priced.request.pot, priced.key, release.release_id, handed_at
+        )
         return documents.write_release(release)
+
+    @_read.register
+    def _confirm_repeat(self, call: RepeatStored, principal: Principal) -> BaseModel:
+        """Let a gateway hand out the answer again that it kept."""
+        principal.check_values(call.pot)
+        answer, still = confirm_repeat(self._curator.kernel.ledger, call)
+        handed_at = max(read_clock(), answer.released_at)
+        self._record_access(principal, "repeat", call.pot, call.key, answer.release_id, handed_at)
+        return still
 
     @_read.register
     def _rehearse(self, call: messages.RehearseRequest, principal: Principal) -> BaseModel:

@@ -15,15 +15,18 @@ MOST_NUMBERS = 5_000_000
 
 def check_size(priced: Priced) -> None:
     """Refuse, before a charge, an answer that is too long for one message."""
-    numbers = 0
-    for calibrated in priced.steps:
-        numbers += _count_numbers(calibrated.step.query, calibrated.cells)
+    numbers = count_numbers(priced)
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
             "once: ask for fewer groups",
             rule=PrivacyRule.BOUNDED_WORK,
         )
+
+
+def count_numbers(priced: Priced) -> int:
+    """How many numbers a request releases, by its declared keys."""
+    return sum(_count_numbers(step.step.query, step.cells) for step in priced.steps)
 
 
 def _count_numbers(query: Query, cells: int) -> int:

@@ -1,16 +1,20 @@
 """The schedule of a dataset: questions start and answers leave at public times.
 
-A question is admitted at a tick of the clock, holds the dataset for one slot, and its answer leaves
-at the slot's end, whatever it was: an answer, a repeat, a refusal or a failure. Until then the
-release exists for nobody: who reads balances, history or stored answers waits for the slot to end.
-Every visible time is the end of a slot. The length of slots is public; it never depends on past
-runs, but for *misses*: a question that takes longer than its slot doubles the slots of the dataset,
-for everybody and for ever, and tells one bit. Misses are counted in the ledger and are unprotected;
+A question is admitted at a tick of the clock, holds the dataset for its slots, and its answer
+leaves at their end, whatever it was: an answer, a refusal or a failure. Until then the release
+exists for nobody: who reads balances, history or stored answers waits for the slots to end. Every
+visible time is the end of a slot. How many slots a question holds follows from its plan and the
+declared sizes (`work_bounds.py`), never from past runs. The length of slots is public, and changes
+by *misses* alone: a question that takes longer than its slots doubles the slots of the dataset, for
+everybody and for ever, and tells one bit. Misses are counted in the ledger and are unprotected;
 past the last one every slot has its greatest length.
 
-A random delay, up to a quarter of a slot, is added to the time of the work before its slot is
-chosen: where the work of one person moves that time by little, it decides little about a miss. The
-answer is not late by it, since it leaves at the end of the slot anyway.
+A random delay is added to the time of the work before its slots are counted: exponential, with a
+mean of a fiftieth of what the question holds. Work that ends within its bound is a miss with
+probability e^-20. Where a question is tuned to end near its slots' end, one person who moves the
+work by w seconds changes the probability p of a miss by at most (e^(w/b) - 1) p, b the mean delay:
+over a whole session by at most the sum over ten misses (docs/proofs/schedule.md). The answer is not
+late by the delay, since it leaves at the end of its slots anyway.
 
 Without a schedule (slots of 0 seconds) answers leave when they are ready, and certificates say so.
 """
@@ -33,11 +37,16 @@ MOST_WAITING = 32
 MOST_WAITING_OF_ONE = 8
 """Questions that wait or run: of all principals, and of one of them."""
 MOST_MISSES = 10
-DELAY_SHARE = 0.25
-"""The longest random delay, as a share of a slot."""
-_LIMIT_SHARE = 0.7
-"""The engine is stopped after this share of the longest slot: with any delay it ends in time."""
+DELAY_SHARE = 0.02
+"""The mean of the random delay, as a share of the slots that a question holds."""
+FIXED_SHARE = 0.4
+"""What every question may need beside its data (pricing, charging, storing), in first slots."""
+WORK_SHARE = 0.6
+"""Work ends within this share of its slots; the rest is twenty mean delays. The engine is stopped
+after this share of the longest slots."""
 READING_GRID_S = 0.05
+ADMISSION_GRID_S = 0.01
+"""Questions start on this grid: at once, where the dataset is free."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +64,13 @@ class Ticket:
         return self.asker is not None
 
 
+@dataclass
+class ReleasedReading:
+    """A reading of what was released. One that a slot follows leaves at the slot's end."""
+
+    is_followed_by_slot: bool = False
+
+
 def find_slot_length(first_slot_s: float, misses: int) -> float:
     """The length of a slot after so many misses: it doubles with each, ten times at most.
 
@@ -64,20 +80,35 @@ def find_slot_length(first_slot_s: float, misses: int) -> float:
     return float(first_slot_s * 2 ** min(misses, MOST_MISSES))
 
 
+def count_slots(first_slot_s: float, work_s: float) -> int:
+    """The slots of a question whose data and noise may work for so long, by public facts.
+
+    >>> count_slots(0.5, 0.1), count_slots(0.5, 0.11), count_slots(0.5, 3.0)
+    (1, 2, 11)
+    """
+    return max(1, math.ceil((FIXED_SHARE + work_s / first_slot_s) / WORK_SHARE - 1e-9))
+
+
+def draw_delay() -> float:
+    """A random delay: exponential with mean 1."""
+    return -math.log((int.from_bytes(fresh_bytes(8), "big") + 1) / 2**64)
+
+
 def find_end(
     first_slot_s: float, misses: int, slots: int, worked_s: float, delay: float
 ) -> tuple[int, float]:
     """The misses after a question, and how long after its start its answer leaves.
 
     All that leaves is decided here, by public numbers (`first_slot_s`, `misses` before it, `slots`
-    that it holds), the seconds of its work, and a random `delay` between 0 and 1. A question whose
-    work and delay outlast its slots is a miss, once for each time that they must double.
+    that it holds), the seconds of its work, and a random `delay`, exponential with mean 1. A
+    question whose work and delay outlast its slots is a miss, once for each time that they must
+    double.
 
-    >>> find_end(0.5, 0, 1, 0.3, 0.9), find_end(0.5, 0, 1, 0.45, 0.9)
+    >>> find_end(0.5, 0, 1, 0.3, 0.9), find_end(0.5, 0, 1, 0.495, 0.9)
     ((0, 0.5), (1, 1.0))
     """
     length = find_slot_length(first_slot_s, misses)
-    ready = worked_s + delay * DELAY_SHARE * length
+    ready = worked_s + delay * DELAY_SHARE * slots * length
     while ready > slots * length and misses < MOST_MISSES:
         misses += 1
         length = find_slot_length(first_slot_s, misses)
@@ -118,17 +149,23 @@ class Schedule:
         return find_slot_length(self._first_slot_s, self.misses)
 
     def read_clock(self) -> str:
-        """The time of a release: the end of the slot that holds the dataset, to the second."""
+        """The time of a release: the end of the slot that holds the dataset, to the second.
+
+        It is rounded down: nobody is shown a time that is still to come.
+        """
         if not self.is_kept:
             return _write_time(math.floor(time.time()))
         _, end = self._find_end(time.time())
-        return _write_time(math.ceil(end))
+        return _write_time(math.floor(end))
 
     @property
     def engine_limit_s(self) -> float | None:
-        """How long the engine may work on a question; None where no schedule is kept."""
-        longest_s = find_slot_length(self._first_slot_s, MOST_MISSES)
-        return _LIMIT_SHARE * longest_s if self.is_kept else None
+        """How long the engine may work on the question that holds the dataset, at most.
+
+        None where no schedule is kept.
+        """
+        longest_s = self._slots * find_slot_length(self._first_slot_s, MOST_MISSES)
+        return WORK_SHARE * longest_s if self.is_kept else None
 
     def _find_end(self, now: float) -> tuple[int, float]:
         """The misses and the end of the slot, for a question that is not done before `now`."""
@@ -142,15 +179,16 @@ class Schedule:
     def hold_slot(self, asker: str, seconds: float = 0) -> Iterator[None]:
         """Hold the dataset for one question; BusyError, for free, where too many wait.
 
-        A job takes as many slots as `seconds` need, a public number, and leaves at the last one.
+        It takes as many first slots as `seconds` need, a public number, and leaves at the end of
+        the last one. Misses make all of them longer.
         """
         with self._changed:
             self._check_waiting(asker)
             ticket = self._draw_ticket(asker)
         try:
             self._await_turn(ticket)
-            self._slots = max(1, math.ceil(seconds / self.slot_s)) if self.is_kept else 1
-            self._delay = int.from_bytes(fresh_bytes(8), "big") / 2**64
+            self._slots = self._count_held(seconds)
+            self._delay = draw_delay()
             self._await_tick()
             try:
                 yield
@@ -159,20 +197,29 @@ class Schedule:
         finally:
             self._give_back(ticket)
 
+    def count_seconds(self, work_s: float) -> float:
+        """What `hold_slot` takes for a question whose data and noise may work for so long."""
+        return count_slots(self._first_slot_s, work_s) * self._first_slot_s if self.is_kept else 0
+
+    def _count_held(self, seconds: float) -> int:
+        return max(1, math.ceil(seconds / self._first_slot_s - 1e-9)) if self.is_kept else 1
+
     @contextmanager
-    def read_released(self) -> Iterator[None]:
+    def read_released(self) -> Iterator[ReleasedReading]:
         """Read the ledger while no question holds the dataset; replies leave on a fine grid."""
+        reading = ReleasedReading()
         if not self.is_kept:
-            yield
+            yield reading
             return
         with self._changed:
             ticket = self._draw_ticket(None)
         try:
             self._await_turn(ticket)
-            yield
+            yield reading
         finally:
             self._give_back(ticket)
-            await_tick(READING_GRID_S)
+            if not reading.is_followed_by_slot:
+                await_tick(READING_GRID_S)
 
     def _check_waiting(self, asker: str) -> None:
         """Refuse a question too many, of all askers together or of this one."""
@@ -209,7 +256,7 @@ class Schedule:
     def _await_tick(self) -> None:
         """Wait for the next tick; a question starts at a public time."""
         if self.is_kept:
-            self._start = _next_tick(self.slot_s)
+            self._start = _next_tick(ADMISSION_GRID_S)
             _sleep_until(self._start)
 
     def _leave(self) -> None:

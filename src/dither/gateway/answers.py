@@ -29,14 +29,19 @@ def write_answer(result: Result, accepted: str, with_certificate: bool) -> Respo
         if with_certificate:
             raise ParameterError("a certificate comes with JSON: accept application/json")
         return Response(table_bytes(result.to_arrow()), media_type=ARROW)
-    document: dict[str, Any] = {
+    document = describe_answer(result)
+    if with_certificate:
+        document["certificate"] = result.certificate()
+        document["nonce"] = result.opening()["nonce"]
+    return write_json(document)
+
+
+def describe_answer(result: Result) -> dict[str, Any]:
+    """A result as a document, without a certificate."""
+    return {
         "columns": result.to_dict(),
         "info": result.info,
         "footnotes": list(result.footnotes),
         "certificate": None,
         "nonce": None,
     }
-    if with_certificate:
-        document["certificate"] = result.certificate()
-        document["nonce"] = result.opening()["nonce"]
-    return write_json(document)

@@ -18,6 +18,7 @@ from dither.gateway.api_page import write_api_page
 from dither.gateway.bodies import HealthDocument
 from dither.gateway.metrics import CONTENT_TYPE as METRICS_TYPE
 from dither.gateway.metrics import CountedSockets
+from dither.gateway.repeats import KeptAnswers, RepeatPath
 from dither.gateway.routes import make_router
 from dither.gateway.turns import TokenTurns
 from dither.privacy.noise.source import fresh_bytes
@@ -67,6 +68,7 @@ def make_app(sockets: SocketPool, add_pages: AddPages | None = None) -> FastAPI:
         telemetry=NO_TELEMETRY,
     )
     app.state.turns = TokenTurns()
+    app.state.repeats = KeptAnswers()
     counted = CountedSockets(sockets)
     app.include_router(make_router(counted))
     _add_pages(app, counted, "/api")
@@ -75,6 +77,9 @@ def make_app(sockets: SocketPool, add_pages: AddPages | None = None) -> FastAPI:
     else:
         add_pages(app, counted)
     _add_problems(app)
+    app.add_middleware(
+        RepeatPath, sockets=counted, turns=app.state.turns, answers=app.state.repeats
+    )
     app.add_middleware(RequestLimits)
     return app
 
@@ -171,6 +176,7 @@ class RequestLimits:
             problem = describe_status(413, text, instance)
             await _write_problem(problem)(scope, receive, send_with_headers)
             return
+        scope["dither.body"] = body
         try:
             await self._app(scope, _replay(body, receive), send_with_headers)
         except Exception as error:

@@ -11,9 +11,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
 
+from dither.answer.result import Result
+from dither.errors import RefusedError
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketPool, SocketTransport
+from dither.rules import PrivacyRule
 from dither.session import Connection
 
 MOST_KEPT = 64
@@ -52,8 +56,36 @@ class ConnectionPool:
             transport = SocketTransport(self._sockets, dataset, token)
             borrowed = AskedConnection(RemoteCurator(transport), pot)
         borrowed.curator.name_next_ask(idempotency_key)
+        borrowed.curator.uses_kept_views = False
         yield borrowed
         self._put_back(key, borrowed)
+
+    def ask(
+        self,
+        dataset: str,
+        token: str,
+        pot: str | None,
+        idempotency_key: str | None,
+        sql: str,
+        terms: dict[str, Any],
+    ) -> Result:
+        """The answer to a question, by terms that were read before where there are some.
+
+        Where a version was registered since, nothing was charged: it is asked again by the newest.
+        A fresh answer is bought by terms of now, and a question in parts goes on with none of them.
+        """
+        curator = None
+        try:
+            with self.borrow(dataset, token, pot, idempotency_key) as borrowed:
+                curator = borrowed.curator
+                curator.uses_kept_views = not terms["fresh"]
+                return borrowed.connection.sql(sql, **terms)
+        except RefusedError as error:
+            is_asked = curator is None or curator.has_released or terms["fresh"]
+            if is_asked or error.rule is not PrivacyRule.CATALOG:
+                raise
+        with self.borrow(dataset, token, pot, idempotency_key) as borrowed:
+            return borrowed.connection.sql(sql, **terms)
 
     def _take(self, key: _Key) -> AskedConnection | None:
         with self._lock:

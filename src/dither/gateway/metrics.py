@@ -10,10 +10,12 @@ from __future__ import annotations
 from threading import Lock
 
 from dither.protocol import messages
+from dither.protocol.repeat_messages import RepeatStored
 from dither.remote.transport import SocketPool
 from dither.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ANSWERED_CALLS = (messages.ReleaseRequest, RepeatStored)
 
 
 class CountedSockets(SocketPool):
@@ -27,7 +29,7 @@ class CountedSockets(SocketPool):
     def exchange(self, frame: messages.CallFrame) -> object:
         """Send a call and receive its reply; the reply to an ask may be an answer."""
         reply = self._sockets.exchange(frame)
-        if isinstance(frame.call, messages.ReleaseRequest) and _is_answer(reply):
+        if isinstance(frame.call, _ANSWERED_CALLS) and _is_answer(reply):
             with self._counting:
                 self._answers += 1
         return reply

@@ -15,8 +15,9 @@ from dither.answer.documents import describe_preview
 from dither.answer.suggest import Suggestion
 from dither.answer.suggest_limits import LimitSuggestion
 from dither.gateway import bodies
-from dither.gateway.answers import ARROW, write_answer, write_json
+from dither.gateway.answers import ARROW, describe_answer, write_answer, write_json
 from dither.gateway.connections import ConnectionPool
+from dither.gateway.repeats import REPEAT_NAME, KeptAnswers
 from dither.gateway.turns import TokenTurns
 from dither.protocol import messages
 from dither.protocol.act_messages import ActDone, LimitHead, ReadHead, SubmitAct
@@ -114,10 +115,15 @@ def make_router(sockets: SocketPool) -> APIRouter:
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Ask a question, and pay for its answer. Asked again at the same price it is free."""
-        with connections.borrow(dataset, token, body.pot, idempotency_key) as borrowed:
-            result = borrowed.connection.sql(body.sql, **body.list_terms())
-            accepted = request.headers.get("accept", "")
+        terms = body.list_terms()
+        result = connections.ask(dataset, token, body.pot, idempotency_key, body.sql, terms)
+        accepted = request.headers.get("accept", "")
+        if ARROW in accepted or body.certificate:
             return write_answer(result, accepted, body.certificate)
+        document = describe_answer(result)
+        repeats: KeptAnswers = request.app.state.repeats
+        repeats.keep(request.scope.get(REPEAT_NAME), result, document)
+        return write_json(document)
 
     @router.post("/datasets/{dataset}/suggest", response_model=bodies.SuggestionDocument)
     def buy_suggestion(

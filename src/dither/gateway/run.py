@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -9,6 +11,7 @@ import uvicorn
 from dither.gateway.app import AddPages, make_app
 from dither.gateway.http_protocol import ImpatientProtocol
 from dither.protocol.tls import TlsFiles, make_client_context, read_host_and_port
+from dither.remote.failover import make_pool
 from dither.remote.transport import SocketPool, connect_by_tls, connect_to_socket
 
 SECONDS_TO_STOP = 60
@@ -16,21 +19,28 @@ MOST_REQUESTS = 200
 
 
 def make_gateway(
-    socket: Path, host: str, port: int, add_pages: AddPages | None = None
+    sockets: Path | Sequence[Path], host: str, port: int, add_pages: AddPages | None = None
 ) -> uvicorn.Server:
-    """The HTTP server of a curator's socket."""
-    sockets = SocketPool(lambda: connect_to_socket(socket))
-    return make_http_server(sockets, host, port, add_pages)
+    """The HTTP server of a curator's socket, or of the one that answers of several."""
+    paths = [sockets] if isinstance(sockets, Path) else sockets
+    connectors = [partial(connect_to_socket, path) for path in paths]
+    return make_http_server(make_pool(connectors), host, port, add_pages)
 
 
 def make_tls_gateway(
-    curator: str, files: TlsFiles, host: str, port: int, add_pages: AddPages | None = None
+    curators: str | Sequence[str],
+    files: TlsFiles,
+    host: str,
+    port: int,
+    add_pages: AddPages | None = None,
 ) -> uvicorn.Server:
-    """The HTTP server of a curator at HOST:PORT of another machine."""
-    curator_host, curator_port = read_host_and_port(curator)
+    """The HTTP server of a curator at HOST:PORT of another machine, or of the one that answers."""
     context = make_client_context(files)
-    sockets = SocketPool(lambda: connect_by_tls(curator_host, curator_port, context))
-    return make_http_server(sockets, host, port, add_pages)
+    addresses = [curators] if isinstance(curators, str) else curators
+    connectors = [
+        partial(connect_by_tls, *read_host_and_port(address), context) for address in addresses
+    ]
+    return make_http_server(make_pool(connectors), host, port, add_pages)
 
 
 def make_http_server(

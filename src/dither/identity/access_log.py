@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'the access log is only appended'); END""",
 )
 _COLUMNS = "dataset, seq, time, principal, token, act, pot, question, release, previous, hash"
+_FIELDS = tuple(_COLUMNS.split(", "))
+_INSERT = f"INSERT INTO access ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))})"
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,17 @@ class Access:
 
     def compute_hash(self) -> str:
         """The hash that the entry must have."""
-        facts = {name: fact for name, fact in asdict(self).items() if name != "hash"}
+        facts = {name: getattr(self, name) for name in _FIELDS if name != "hash"}
         return hashlib.sha256(dumps(facts).encode()).hexdigest()
+
+
+class _WaitingAccess:
+    """An entry that waits to be written: what became of it."""
+
+    def __init__(self, draft: Access) -> None:
+        self.draft = draft
+        self.entry: Access | None = None
+        self.error: BaseException | None = None
 
 
 class AccessLog:
@@ -66,6 +78,7 @@ class AccessLog:
 
     def __init__(self, home: Path) -> None:
         self._lock = Lock()
+        self._waiting: deque[_WaitingAccess] = deque()
         self._database = open_database(home)
         for statement in _SCHEMA:
             self._database.execute(statement)
@@ -75,20 +88,44 @@ class AccessLog:
         self._database.close()
 
     def record(self, draft: Access) -> Access:
-        """Append an entry; its number and hashes are given here."""
+        """Append an entry; its number and hashes are given here. It is on the disk on return.
+
+        Who comes first writes for all that wait: entries share one transaction and one sync.
+        """
+        waiting = _WaitingAccess(draft)
+        self._waiting.append(waiting)
         with self._lock:
+            if waiting.entry is None and waiting.error is None:
+                self._write_waiting()
+        if waiting.entry is None:
+            raise OSError("the access log could not be written") from waiting.error
+        return waiting.entry
+
+    def _write_waiting(self) -> None:
+        """Append the entries that wait, in their order, all or none of them."""
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        try:
             self._database.execute("BEGIN IMMEDIATE")
             try:
-                seq, previous = self._read_end(draft.dataset)
-                linked = replace(draft, seq=seq + 1, previous=previous)
-                entry = replace(linked, hash=linked.compute_hash())
-                row = tuple(asdict(entry).values())
-                marks = ", ".join("?" * len(row))
-                self._database.execute(f"INSERT INTO access ({_COLUMNS}) VALUES ({marks})", row)
+                linked = [self._link(waiting.draft) for waiting in batch]
                 self._database.execute("COMMIT")
             except BaseException:
                 self._database.execute("ROLLBACK")
                 raise
+        except BaseException as error:
+            for waiting in batch:
+                waiting.error = error
+            raise
+        for waiting, entry in zip(batch, linked, strict=True):
+            waiting.entry = entry
+
+    def _link(self, draft: Access) -> Access:
+        """Insert an entry after the newest one of its dataset."""
+        seq, previous = self._read_end(draft.dataset)
+        linked = replace(draft, seq=seq + 1, previous=previous)
+        entry = replace(linked, hash=linked.compute_hash())
+        row = tuple(getattr(entry, name) for name in _FIELDS)
+        self._database.execute(_INSERT, row)
         return entry
 
     def read_page(self, dataset: str, start: int, count: int) -> tuple[Access, ...]:

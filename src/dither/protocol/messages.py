@@ -38,6 +38,7 @@ from dither.protocol.page_messages import (
     RemoveQuestion,
     SaveQuestion,
 )
+from dither.protocol.repeat_messages import RepeatStored, StillStored
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -256,6 +257,7 @@ CalledAct = Annotated[
     | PriceRequest
     | ReleaseRequest
     | ReadStored
+    | RepeatStored
     | RunJob
     | RehearseRequest
     | ReadBudget
@@ -429,6 +431,7 @@ Outcome = Annotated[
     | PotView
     | PricedRequest
     | ReleasedAnswer
+    | StillStored
     | JobDone
     | VisiblePots
     | HistoryPage

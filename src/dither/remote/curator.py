@@ -51,6 +51,7 @@ class RemoteFacts:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self._views: dict[str, LedgerView] = {}
         self.fetch()
 
     def fetch(self) -> None:
@@ -73,7 +74,14 @@ class RemoteFacts:
         windows = None
         if document.windows is not None:
             windows = (documents.read_pot(document.windows), ())
-        return LedgerView(None, tuple(map(documents.read_pot, document.path)), windows)
+        view = LedgerView(None, tuple(map(documents.read_pot, document.path)), windows)
+        self._views[pot] = view
+        return view
+
+    def find_view(self, pot: str) -> LedgerView | None:
+        """The terms that were read before, where the pot was open: terms never change."""
+        view = self._views.get(pot)
+        return view if view is not None and view.path else None
 
     def price_at(
         self, request: Request, view: LedgerView | None = None, rules: int = NEWEST_RULES
@@ -90,6 +98,8 @@ class RemoteCurator:
         self._transport = transport
         self._idempotency_key: str | None = None
         self._releases = 0
+        self.uses_kept_views = False
+        self.has_released = False
         self._signing_key: str | None = None
         self._lost_jobs: dict[str, str] = {}
         self._pots_ahead: Future[tuple[Pot, ...]] | None = None
@@ -99,6 +109,7 @@ class RemoteCurator:
         """Give the next question a key: sent again under the same one, it is bought once."""
         self._idempotency_key = idempotency_key
         self._releases = 0
+        self.has_released = False
 
     def _make_release_key(self) -> str:
         """The key of the next release; a question over answers is several releases, in order."""
@@ -119,8 +130,13 @@ class RemoteCurator:
         return pots[0] if pots else "total"
 
     def view(self, pot: str) -> LedgerView:
-        """Read the terms of a pot, and take the newest registered version."""
-        return self.kernel.view(pot)
+        """Read the terms of a pot, and take the newest registered version.
+
+        With `uses_kept_views` those that were read before, which saves a call: where a version was
+        registered since, the curator refuses the release under its old key, for free.
+        """
+        kept = self.kernel.find_view(pot) if self.uses_kept_views else None
+        return self.kernel.view(pot) if kept is None else kept
 
     def has_answer(self, priced: Priced) -> bool:
         """Whether the curator has stored the answer to a request."""
@@ -140,6 +156,7 @@ class RemoteCurator:
             idempotency_key=self._make_release_key(),
         )
         answer = self._transport.call(call, messages.ReleasedAnswer)
+        self.has_released = True
         return documents.read_release(answer, priced)
 
     def list_earlier(self, view: LedgerView, plan: Plan) -> tuple[Release, ...]:

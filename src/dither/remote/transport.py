@@ -21,7 +21,8 @@ from dither.protocol.frames import (
     write_call,
 )
 
-MOST_IDLE = 8
+MOST_IDLE = 48
+"""Open connections that no call uses: fewer than a curator admits."""
 SECONDS_TO_CONNECT = 10
 Outcome = TypeVar("Outcome", bound=BaseModel)
 

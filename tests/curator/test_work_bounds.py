@@ -1,0 +1,64 @@
+"""Slots follow from the plan and declared sizes, and from nothing that the rows are."""
+
+from __future__ import annotations
+
+import pytest
+
+from dither.curator import work_bounds
+from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work, count_declared_rows
+from dither.embedded import EmbeddedCurator
+from dither.errors import RefusedError
+from dither.session import Connection
+from tests.datasets import clinic
+from tests.datasets.served_clinic import BY_WARD, COUNT, ROWS
+
+
+def open_clinic(folder, rows) -> Connection:
+    _, state = clinic.register(folder, rows)
+    clinic.open_total(state, "1000", "1000")
+    return Connection(EmbeddedCurator(folder / "clinic.yaml"))
+
+
+def price(con: Connection, sql: str):
+    return con._curator.kernel.price(con.request(sql, epsilon=1))
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("bounds")
+        patch.setenv("XDG_STATE_HOME", str(folder / "xdg"))
+        yield open_clinic(folder / "clinic", ROWS)
+
+
+def test_the_bound_is_the_same_whoever_is_in_the_data(con, tmp_path, monkeypatch):
+    """A hundred rows of forty people, or none at all: the same figure, and so the same slots."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    empty = open_clinic(tmp_path / "clinic", [])
+    for sql in (COUNT, BY_WARD):
+        assert bound_work(price(con, sql)) == bound_work(price(empty, sql)) > 0
+
+
+def test_the_bound_is_the_price_list_by_hand(con):
+    """COUNT over a scan of at most 1,000 rows: read once, aggregated once."""
+    priced = price(con, COUNT)
+    (step,) = priced.steps
+    analysed = priced.version.kernel_analyses.analyse_rows(step.step.query.plan)
+    assert count_declared_rows(analysed) == 1000
+    length = len(work_bounds.dumps(priced.request.to_json()))
+    rows = 2000 * ROW_S + 1000 * length * BYTE_S
+    rest = work_bounds.PRICED_BYTE_S * length + work_bounds.NUMBER_S + work_bounds.STEP_S
+    assert bound_work(priced) == pytest.approx(rows + rest)
+
+
+def test_a_longer_condition_and_more_groups_hold_longer(con):
+    longer = COUNT + " WHERE " + " OR ".join(f"age = {n}" for n in range(2, 60, 2))
+    assert bound_work(price(con, longer)) > bound_work(price(con, COUNT))
+    assert bound_work(price(con, BY_WARD)) > bound_work(price(con, COUNT))
+
+
+def test_a_question_whose_declared_sizes_pass_an_hour_is_refused_for_free(con, monkeypatch):
+    monkeypatch.setattr(work_bounds, "LONGEST_WORK_S", 1e-9)
+    with pytest.raises(RefusedError, match="smaller max_rows"):
+        bound_work(price(con, COUNT))
+    assert con._curator.kernel.ledger.pot("total").spent == 0
