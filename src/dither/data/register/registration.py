@@ -16,14 +16,14 @@ from pathlib import Path
 
 import duckdb
 
-from dither.catalog import Catalog, OwnerColumn, Table
+from dither.catalog import Catalog, Table
 from dither.data.engines.choose import SPARK_FOLDER
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.quoting import name
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
 from dither.data.register.csv_source import read_header
 from dither.data.register.interruptible import run_interruptibly
-from dither.data.register.left_out import count_left_out
+from dither.data.register.left_out import count_left_out, count_spellings
 from dither.data.register.limits import (
     COUNTED,
     TIE,
@@ -95,9 +95,9 @@ class _Registering:
             self.connection.execute(sql)
 
     def count(self, sql: str) -> int:
-        row = self.connection.execute(sql).fetchone()
-        assert row is not None
-        return int(row[0] or 0)
+        # all of them: a connection with rows left to fetch takes no reader
+        ((number,),) = self.connection.execute(sql).fetchall()
+        return int(number or 0)
 
     def read(
         self,
@@ -279,8 +279,11 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     registering.units = registering.count(
         f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
     )
-    counts += _count_spellings(registering, table)
-    counts += count_left_out(registering.count, registering.catalog, table, rows)
+    count = registering.count
+    owners = f"SELECT {OWNER} FROM {COUNTED}"
+    kept = count(f"SELECT count(*) FROM {name(table.name)}")
+    counts += count_spellings(count, registering.catalog, table, owners)
+    counts += count_left_out(count, registering.catalog, table, rows, kept)
     done = _finish_table(registering, table, counts)
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
@@ -315,8 +318,7 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     registering.stage(name_steps(registering.catalog, table)[1])
     _, counted = repaired_rows_sql(registering.catalog, table, "raw", registering.facts)
     tests = ", ".join(["count(*)", *(f"count_if({test})" for test in counted.values())])
-    row = registering.connection.execute(f"SELECT {tests} FROM dither_repaired").fetchone()
-    assert row is not None
+    (row,) = registering.connection.execute(f"SELECT {tests} FROM dither_repaired").fetchall()
     words = ("rows read", *counted)
     counts = [(what, int(count or 0)) for what, count in zip(words, row, strict=True)]
     return [("lines that could not be read", unread), *counts]
@@ -352,26 +354,3 @@ def _repair_lines(registering: _Registering, table: Table) -> int:
     registering.connection.execute("DROP TABLE dither_raw")
     rows_read = registering.count("SELECT count(*) FROM dither_repaired")
     return count_unread(registering.connection, source, registering.folder, table, lines, rows_read)
-
-
-def _count_spellings(registering: _Registering, table: Table) -> Counts:
-    """Count owners that differ from another by case or spaces only, for the steward.
-
-    One person written in two forms is two units, each with rows and protection of its own.
-    """
-    if not isinstance(table.owner, OwnerColumn):
-        return []
-    person = (
-        OWNER
-        if registering.catalog.unit.column is None
-        else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
-    )
-    folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
-    owners = f"SELECT DISTINCT {person} AS person FROM {COUNTED}"
-    alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
-    return [
-        (
-            "owners that differ from another by case or spaces only",
-            registering.count(f"SELECT sum(n) FROM ({alike})"),
-        )
-    ]

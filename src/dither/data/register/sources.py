@@ -256,10 +256,9 @@ def count_unread(
 
     Raises SourceError if any line is unaccounted for.
     """
-    row = connection.execute(
+    ((unread,),) = connection.execute(
         f"SELECT count(DISTINCT line) FROM {name(rejects_table(table))}"
-    ).fetchone()
-    unread = int(row[0]) if row else 0
+    ).fetchall()
     path = location / table.source_name
     if lost := counts.count_rows(len(read_header(path, source))) - rows_read - unread:
         raise SourceError(
@@ -268,7 +267,7 @@ def count_unread(
             "was registered: such a quote swallows other people's rows, so remove line breaks "
             "inside fields at the source"
         )
-    return unread
+    return int(unread)
 
 
 def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[str]:
@@ -288,8 +287,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
     """Attach a DuckDB file for reading, unless it is attached already."""
     attached = connection.execute(
         "SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'"
-    ).fetchone()
-    if attached is None:
+    ).fetchall()
+    if not attached:
         connection.execute(f"ATTACH {text(str(location))} AS dither_source (READ_ONLY)")
 
 
