@@ -129,6 +129,7 @@ def measure_engine(engine: str, data: Path, chosen: argparse.Namespace) -> dict[
     }
     with tempfile.TemporaryDirectory(dir=data) as name:
         folder = Path(name)
+        os.environ["XDG_STATE_HOME"] = str(folder / "home")  # no dataset of this machine
         base = BASES[engine](data, folder, chosen.patience)
         memory = PeakMemory(base.processes)
         text = (data / "tpch.yaml").read_text()
@@ -148,7 +149,6 @@ def measure_engine(engine: str, data: Path, chosen: argparse.Namespace) -> dict[
         for number in VALUES:
             questions[number] = _measure_question(con, base, number, chosen.times)
             print(engine, number, questions[number], file=sys.stderr, flush=True)
-        con.close()
         source_bytes = sum((data / f"{table}.parquet").stat().st_size for table in TABLES)
         figures = {
             "registered": registered,
