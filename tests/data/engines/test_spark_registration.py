@@ -169,3 +169,21 @@ def test_the_steward_reads_the_same_counts_of_spellings_and_of_rows_left_out(tmp
     raws += [clinic.row("w", "Ann"), clinic.row("w", "Ann", cost="3"), clinic.row("x", "a nn")]
     expected, registered = register_both(tmp_path, clinic.catalog(), {"visits": raws})
     assert registered == expected and len(expected["visits"]) == 5
+
+
+def test_an_object_store_path_is_read_like_a_folder(tmp_path):
+    """file:// stands for s3://, which cannot be had here: both go through Hadoop's readers."""
+    raws = {"visits": [clinic.row(f"v{i}", f"p{i}", cost=str(i)) for i in range(5)]}
+    write_sources(tmp_path / "source", clinic.catalog(), raws)
+    (table,) = clinic.catalog().tables
+    copies = []
+    for number, location in enumerate([".", f"file://{tmp_path / 'source'}"]):
+        place = tmp_path / str(number)
+        (place / "spill").mkdir(parents=True)
+        moved = replace(clinic.catalog(), source=Source("spark", location), tables=(table,))
+        folder = tmp_path / "source" if location == "." else tmp_path / "nowhere"
+        write_copy_and_facts(
+            moved, folder, clinic.KEY, place / "data.duckdb", place / "spill", lambda _: None
+        )
+        copies.append(read_copy(place, "visits", "spark"))
+    assert copies[0] == copies[1] and len(copies[0]) == 5
