@@ -290,8 +290,8 @@ def test_rows_that_share_the_prefix_of_their_digests_are_ordered_by_the_whole(
     monkeypatch.setattr(limits, "PREFIX", "CAST(left(dither_digest, 1) < '8' AS UBIGINT)")
     assert clinic.registered_rows(tmp_path / "b", rows) == honest
     monkeypatch.setattr(limits, "TIE", "another message")  # not asked for again: the tie shows
-    monkeypatch.setattr(limits, "_rank_rows", lambda sql, parts, order: (
-        f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)} ORDER BY {order}) AS "
+    monkeypatch.setattr(limits, "_rank_rows", lambda sql, partition, order: (
+        f"SELECT *, row_number() OVER (PARTITION BY {partition} ORDER BY {order}) AS "
         f"dither_rank FROM ({sql})"
     ))  # fmt: skip
     assert clinic.registered_rows(tmp_path / "c", rows) != honest

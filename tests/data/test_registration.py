@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dither import DitherError, RefusedError, connect, steward
 from dither.catalog import Source, parse
-from dither.data.register import limits, registration
+from dither.data.register import limits, registration, sources
 from dither.data.register.csv_source import csv_relation
 from dither.data.register.registration import RegistrationError
 from dither.state import State
@@ -72,14 +72,20 @@ class TestOwnersRowsDependOnNobodyElse:
         assert last.fetchall() == kept
 
     def test_planted_bug_rank_by_position_is_caught(self, tmp_path, monkeypatch):
-        honest = limits.limit_rows_sql
-        swap = (
-            "AS dither_n FROM (SELECT *",
-            "AS dither_n, position FROM (SELECT *, rowid AS position",
-        )
-        monkeypatch.setattr(
-            registration, "limit_rows_sql", lambda *given: honest(*given).replace(*swap)
-        )
+        honest = limits.keep_rows_sql
+        swaps = {
+            "AS dither_n FROM (": "AS dither_n, position FROM (",
+            "(SELECT * FROM dither_repaired": "(SELECT *, rowid AS position FROM dither_repaired",
+        }
+
+        def rank_by_position(*given):
+            sql = honest(*given)
+            for honest_words, planted_words in swaps.items():
+                assert honest_words in sql
+                sql = sql.replace(honest_words, planted_words)
+            return sql
+
+        monkeypatch.setattr(registration, "keep_rows_sql", rank_by_position)
         monkeypatch.setattr(
             limits, "digest", lambda columns: "lpad(CAST(position AS VARCHAR), 12, '0')"
         )
@@ -194,6 +200,37 @@ class TestOneLineIsOneRow:
         table = parse(clinic.CATALOG).table("visits")
         sql = csv_relation(Source("csv", "."), Path("visits.csv"), table, fields=9)
         assert "parallel = false" in sql
+
+    def test_a_file_with_one_quote_is_read_by_one_thread(self, tmp_path, monkeypatch):
+        """All threads read a file only where no byte of it is a quote."""
+        (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+        readers = []
+        for name in ("csv_relation", "open_lines"):
+            honest = getattr(sources, name)
+            monkeypatch.setattr(
+                sources,
+                name,
+                lambda *given, name=name, honest=honest: readers.append(name) or honest(*given),
+            )
+        for ward, expected in (
+            ("north", ["open_lines"]),
+            ('"north"', ["csv_relation"]),
+            ('nor"th', ["csv_relation"]),
+        ):
+            lines = [self.line("v1", "p1"), self.line("v2", "p2", ward)]
+            (tmp_path / "visits.csv").write_text(self.HEADER + "".join(lines))
+            readers.clear()
+            steward.register(tmp_path / "clinic.yaml")
+            assert readers == expected
+
+    def test_a_line_that_is_no_row_is_met_by_one_thread(self, tmp_path):
+        """Read by all threads it would be left out without a word."""
+        lines = [self.line("v1", "p1"), "too,few\n", self.line("v2", "p2")]
+        (tmp_path / "visits.csv").write_text(self.HEADER + "".join(lines))
+        (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+        counts = dict(steward.register(tmp_path / "clinic.yaml").repairs[0].counts)
+        assert counts["lines that could not be read"] == 1
+        assert counts["rows read"] == counts["rows registered"] == 2
 
 
 def test_tables_and_columns_may_have_any_name(tmp_path):

@@ -55,11 +55,11 @@ def test_a_return_inside_quotes_is_a_line_break_inside_a_field(tmp_path):
 def test_a_line_end_cut_in_two_by_the_reader_is_one(tmp_path):
     """The file is looked through in parts of 2**24 bytes; a part may end between return and line
     feed."""
-    from dither.data.register import sources
+    from dither.data.register.csv_lines import count_lines
 
     path = tmp_path / "big.csv"
     for moved in range(3):
         path.write_bytes(b"x" * ((1 << 24) - moved) + b"\r\n" + b"y\r\n")
-        assert sources._count_lone_returns(path) == 0
+        assert count_lines(path, '"').lone_returns == 0
         path.write_bytes(b"x" * ((1 << 24) - moved) + b"\ry\r")
-        assert sources._count_lone_returns(path) == 2
+        assert count_lines(path, '"').lone_returns == 2

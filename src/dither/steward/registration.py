@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -96,11 +97,14 @@ class Act:
     ledger_url: str | None = None
     recorded: int | None = None
 
-    @property
+    @cached_property
     def source_text(self) -> str:
-        """What names the source: its path, or the server's address."""
-        is_server = self.catalog.source.engine == "postgres"
-        return self.catalog.source.location if is_server else str(self.folder.resolve())
+        """What names the source: its path, or the server's own name for its tables."""
+        if self.catalog.source.engine != "postgres":
+            return str(self.folder.resolve())
+        from dither.data.engines.postgres.session import identify_database
+
+        return identify_database(self.catalog.source.location)
 
     def describe_interrupt(self) -> str:
         """What an interrupt left behind."""
@@ -135,8 +139,9 @@ def register_act(
                     rule=PrivacyRule.DEV,
                 )
             if act.context == "dev":
-                source = act.source_text
-                lineages.check_never_prod(state.installation_id(), catalog.lineage, source)
+                # releases before wrote down the location of a server as it stood in the catalog
+                for source in {act.source_text, catalog.source.location}:
+                    lineages.check_never_prod(state.installation_id(), catalog.lineage, source)
             version = 1 if before is None else before.version + 1
             repairs, facts = _write_version(
                 catalog, act.folder, state, version, stage, spilling, share

@@ -9,13 +9,16 @@ import duckdb
 import psycopg
 import pytest
 
+from dither import steward
 from dither.catalog import Source, parse
+from dither.data.engines.postgres.session import identify_database
 from dither.data.register.owners import RegistrationError
 from dither.data.register.postgres.copy import list_problems
 from dither.data.register.postgres.source import PostgresSource
 from dither.data.register.registration import write_copy_and_facts
 from dither.data.register.source_types import SourceError
-from dither.errors import CatalogError
+from dither.errors import CatalogError, RefusedError
+from dither.state import State
 from tests.data.test_differential import ODD
 from tests.datasets import clinic
 
@@ -216,3 +219,39 @@ def test_a_table_of_several_batches_is_read_whole(postgres, tmp_path):
     catalog = in_postgres(postgres, "large")
     tables = tuple(replace(table, max_rows=10**6) for table in catalog.tables)
     assert len(register(replace(catalog, tables=tables), tmp_path)) == 70_000
+
+
+def test_a_database_has_one_name_however_its_location_is_written(postgres):
+    """What ever had a budget cannot be dev: another spelling of the location is no other source."""
+    fields = psycopg.conninfo.conninfo_to_dict(postgres)
+    respelt = " ".join(f"{key}='{value}'" for key, value in sorted(fields.items()))
+    assert respelt != postgres
+    named = identify_database(postgres)
+    assert identify_database(respelt) == named and named.startswith("postgres:")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE another_source")
+    elsewhere = " ".join([respelt, "dbname=another_source"])
+    assert identify_database(elsewhere) != named
+
+
+def test_a_source_that_has_a_budget_is_not_dev_under_another_spelling(
+    postgres, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    make_table(postgres, "visits_respelt", [clinic.row("v", "p")])
+    fields = psycopg.conninfo.conninfo_to_dict(postgres)
+    respelt = " ".join(f"{key}='{value}'" for key, value in sorted(fields.items()))
+    files = []
+    for number, location in enumerate((postgres, respelt)):
+        (tmp_path / str(number)).mkdir()
+        files.append(tmp_path / str(number) / "clinic.yaml")
+        text = clinic.CATALOG.replace(
+            "source: {engine: csv, location: .}",
+            f'source: {{engine: postgres, location: "{location}"}}',
+        )
+        text = text.replace("lineage: clinic", f"lineage: clinic{number}")
+        files[-1].write_text(text.replace("from: visits.csv", "from: visits_respelt"))
+    steward.register(files[0])
+    clinic.open_total(State.beside(files[0]))
+    with pytest.raises(RefusedError, match="cannot be dev"):
+        steward.register(files[1], dev=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
 from dither.data.engines.spark.dialect import SPARK
-from dither.data.engines.spark.tables import MANIFEST, open_tables
+from dither.data.engines.spark.tables import MANIFEST, digest_file, open_tables
 from dither.data.measure import MeasureError
 from dither.data.register.spark.copy import list_problems
 from dither.errors import RefusedError
@@ -124,3 +127,46 @@ def test_a_copy_without_one_of_its_files_is_not_opened(both):
         file.write_bytes(content)
     assert (folder / MANIFEST).exists()
     open_tables(engine.session, folder)
+
+
+@pytest.mark.all
+def test_a_copy_with_other_content_of_the_same_size_is_not_opened(both):
+    """The manifest has the digest of every file: a size alone would not tell."""
+    engine = both.measurer.engine
+    folder: Path = engine._folder
+    file = next((folder / "visits").glob("*.parquet"))
+    content = file.read_bytes()
+    middle = len(content) // 2
+    file.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    try:
+        with pytest.raises(MeasureError, match="register again"):
+            engine.check()
+    finally:
+        file.write_bytes(content)
+    engine.check()
+
+
+@pytest.mark.all
+def test_a_copy_of_an_earlier_release_has_sizes_alone(both, tmp_path):
+    engine = both.measurer.engine
+    old = tmp_path / "spark"
+    copytree(engine._folder, old)
+    manifest = json.loads((old / MANIFEST).read_text())
+    for described in manifest["tables"].values():
+        assert described.pop("digests").keys() == described["files"].keys()
+    (old / MANIFEST).write_text(json.dumps(manifest))
+    open_tables(engine.session, old)
+    open_tables(engine.session, engine._folder)
+
+
+def test_a_file_is_digested_again_only_where_it_changed(tmp_path, monkeypatch):
+    file = tmp_path / "rows.parquet"
+    file.write_bytes(b"abc")
+    first = digest_file(file)
+    assert first == hashlib.sha256(b"abc").hexdigest()
+    read = []
+    honest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *a: read.append(1) or honest(*a))
+    assert digest_file(file) == first and not read
+    file.write_bytes(b"abd")
+    assert digest_file(file) == hashlib.sha256(b"abd").hexdigest() and read

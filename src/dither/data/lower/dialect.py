@@ -67,6 +67,15 @@ class Dialect:
         """Write the place of a text in a list, from 0; null where it is not in it."""
         return f"list_position([{', '.join(map(text, labels))}], {value}) - 1"
 
+    def find_text(self, value: str, part: str) -> str:
+        """Write the position of a text in another, from 1; 0 where it is not in it."""
+        return f"strpos({value}, {self.text(part)})"
+
+    def fold_spelling(self, value: str) -> str:
+        """Write a text without any kind of space; a number also without zeros around it."""
+        bare = f"regexp_replace({value}, '[\\s\\p{{Z}}]', '', 'g')"
+        return f"regexp_replace({bare}, '^0*([0-9]+)([.]0*)?$', '\\1')"
+
     def truth(self, condition: str, kind: str = "BIGINT") -> str:
         """Write 1 for true and 0 for false; unknown stays null."""
         return f"CAST({condition} AS {kind})"

@@ -44,7 +44,7 @@ def csv_relation(source: Source, path: Path, table: Table, fields: int) -> str:
 
     Lines that are no CSV are set aside.
     """
-    columns = "{" + ", ".join(f"'{_field(index)}': 'VARCHAR'" for index in range(fields)) + "}"
+    columns = "{" + ", ".join(f"'{column}': 'VARCHAR'" for column in list_fields(fields)) + "}"
     return (
         f"read_csv({text(str(path))}, auto_detect = false, header = true, "
         f"delim = {text(source.delimiter)}, quote = {text(source.quote)}, "
@@ -68,6 +68,11 @@ def csv_text(source: Source, index: int) -> str:
 def rejects_table(table: Table) -> str:
     """The name of the engine's table of lines that are no CSV."""
     return f"dither_rejects_{table.name}"
+
+
+def list_fields(fields: int) -> list[str]:
+    """List the names under which the fields of a line are read."""
+    return [_field(index) for index in range(fields)]
 
 
 def _field(index: int) -> str:

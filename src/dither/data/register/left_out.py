@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dither.catalog import Catalog, Table
+from dither.catalog import Catalog, OwnerColumn, Table
 from dither.data.lower.columns import OWNER
+from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
 
 
 def count_left_out(
-    count: Callable[[str], int], catalog: Catalog, table: Table, rows: str
+    count: Callable[[str], int], catalog: Catalog, table: Table, rows: str, kept: int
 ) -> list[tuple[str, int]]:
     """Count the rows of a key that an owner had already, and the rows beyond the limit.
 
-    `rows` is SQL of the rows that could have been registered. Where a table has several unique keys
-    the two are one number: telling them apart would take the whole ranking again.
+    `rows` is SQL of the rows that could have been registered, `kept` how many were. Where a table
+    has several unique keys the two are one number: telling them apart would take the whole ranking
+    again.
     """
     if catalog.unit.kind == "row":
         return []
@@ -23,7 +25,7 @@ def count_left_out(
     beyond = f"beyond {table.rows_per_unit} per {unit}, left out"
     repeated = "rows of a repeated unique key"
     candidates = count(f"SELECT count(*) FROM ({rows})")
-    left_out = candidates - count(f"SELECT count(*) FROM {name(table.name)}")
+    left_out = candidates - kept
     if not table.unique:
         return [(beyond, left_out)]
     if len(table.unique) > 1:
@@ -33,3 +35,24 @@ def count_left_out(
     distinct = f"SELECT count(*) FROM (SELECT DISTINCT {keys} FROM ({rows}))"
     repeats = candidates - count(distinct) if left_out else 0
     return [(f"{repeated}, left out", repeats), (beyond, left_out - repeats)]
+
+
+def count_spellings(
+    count: Callable[[str], int], catalog: Catalog, table: Table, owners: str
+) -> list[tuple[str, int]]:
+    """Count owners that differ from another by case, spaces or zeros only, for the steward.
+
+    `owners` is SQL of the registered owners, where they are known also those of the tables before:
+    7 in one file is often 7.0 or 007 in the next. One person written in two forms is two units,
+    each with rows and protection of its own.
+    """
+    if not isinstance(table.owner, OwnerColumn):
+        return []
+    person = OWNER
+    if catalog.unit.column is not None:
+        person = f"substr({OWNER}, {dialect().find_text(OWNER, ':')} + 1)"
+    people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
+    folded = dialect().fold_spelling("lower(person)")
+    alike = f"SELECT count(*) AS n FROM ({people}) GROUP BY {folded} HAVING count(*) > 1"
+    number = count(f"SELECT coalesce(sum(n), 0) FROM ({alike})")
+    return [("owners that differ from another by case, spaces or zeros only", number)]

@@ -27,6 +27,8 @@ from dither.plan.facts import NO_FACTS, Facts
 KEY = "concat('64:', getvariable('dither_key'))"
 PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
 UNITS = "dither_units"
+COUNTED = "dither_counted"
+RANKED = "dither_ranked"
 TIE = "dither: two rows share the prefix of their digests"
 
 
@@ -45,8 +47,7 @@ def limit_rows_sql(
 
     Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest
     gives that order unless two rows of an owner share them; then the statement fails (`TIE`) and
-    must be asked for again, not `by_prefix`. Windows leave the rows of an owner side by side, so
-    nothing is sorted once more.
+    must be asked for again, not `by_prefix`.
     """
     columns = stored_columns(catalog, table)
     names = ", ".join([OWNER, *(name(column.name) for column in columns)])
@@ -72,32 +73,15 @@ def limit_rows_sql(
         sql = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})"
         order = "dither_prefix"
     for unique in table.unique:
-        partition = {
-            OWNER,
-            *(
-                name(key_column)
-                for key_column in unique
-                if key_column != catalog.owner_column(table)
-            ),
-        }
-        sql = (
-            f"SELECT * EXCLUDE ({RANK}) FROM "
-            f"({_rank_rows(sql, sorted(partition), order)}) WHERE {RANK} = 1"
-        )
-    kept = (
-        f"SELECT * FROM ({_rank_rows(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
-    )
-    # a table has a rowid of its own, a query has not
-    units = f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"
-    return (
-        f"SELECT {_list_copy_columns(columns, table, facts)} FROM ({kept}) JOIN "
-        f"({units}) USING ({OWNER})"
-    )
+        ranked = _rank_rows(sql, _list_key(catalog, table, unique), order)
+        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({ranked}) WHERE {RANK} = 1"
+    kept = f"SELECT * FROM ({_rank_rows(sql, OWNER, order)}) WHERE {RANK} <= {table.rows_per_unit}"
+    return _join_units(kept, f"FROM {UNITS}", catalog, table, facts)
 
 
-def _rank_rows(rows: str, partition: list[str], order: str) -> str:
+def _rank_rows(rows: str, partition: str, order: str) -> str:
     """Write SQL of rows with their rank within each partition; it fails where two rows tie."""
-    window = f"(PARTITION BY {', '.join(partition)} ORDER BY {order})"
+    window = f"(PARTITION BY {partition} ORDER BY {order})"
     both = (
         f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS "
         f"dither_first FROM ({rows})"
@@ -114,16 +98,72 @@ def make_units() -> str:
     )
 
 
-def add_units(source: str) -> str:
-    """Write SQL that numbers the owners of some rows after those that are known.
+def count_rows(source: str) -> str:
+    """Write SQL that makes the table of owners of some rows, with how many rows each has."""
+    return (
+        f"CREATE OR REPLACE TEMP TABLE {COUNTED} AS SELECT {OWNER}, count(*) AS dither_rows FROM "
+        f"({source}) GROUP BY {OWNER}"
+    )
+
+
+def add_units() -> str:
+    """Write SQL that numbers the owners who were counted, after those that have a number.
 
     A number only says who is who.
     """
-    new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
+    new = f"SELECT {OWNER} FROM {COUNTED} ANTI JOIN {UNITS} USING ({OWNER})"
     return (
         f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM "
         f"({_number_units(_add_hash(new))})"
     )
+
+
+def find_ranked(catalog: Catalog, table: Table, source: str) -> str:
+    """Write SQL that makes the table of owners whose rows must be ranked.
+
+    They have more rows than the limit, or several of one unique key. All rows of the others stay,
+    whatever their order; whether an owner is one of them depends on the owner's own rows alone.
+    """
+    found = [f"SELECT {OWNER} FROM {COUNTED} WHERE dither_rows > {table.rows_per_unit}"]
+    for unique in table.unique:
+        keys = _list_key(catalog, table, unique)
+        found.append(f"SELECT {OWNER} FROM ({source}) GROUP BY {keys} HAVING count(*) > 1")
+    return f"CREATE OR REPLACE TEMP TABLE {RANKED} AS {' UNION '.join(found)}"
+
+
+def keep_rows_sql(
+    catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
+) -> str:
+    """SQL: the rows of the copy, those of an owner side by side.
+
+    All rows of owners who need no ranking, without a rank; and the first rows of the others.
+    """
+    others = f"SELECT * FROM {UNITS} ANTI JOIN {RANKED} USING ({OWNER})"
+    unranked = _join_units(
+        f"SELECT *, NULL AS {RANK} FROM ({source})", others, catalog, table, facts
+    )
+    ranked = limit_rows_sql(
+        catalog,
+        table,
+        f"SELECT * FROM ({source}) SEMI JOIN {RANKED} USING ({OWNER})",
+        facts,
+        by_prefix=by_prefix,
+    )
+    return f"SELECT * FROM ({unranked} UNION ALL {ranked}) ORDER BY {UNIT}"
+
+
+def _list_key(catalog: Catalog, table: Table, unique: tuple[str, ...]) -> str:
+    """Write the columns in which no two rows of an owner agree, the owner among them."""
+    owner = catalog.owner_column(table)
+    return ", ".join(sorted({OWNER, *(name(column) for column in unique if column != owner)}))
+
+
+def _join_units(rows: str, owners: str, catalog: Catalog, table: Table, facts: Facts) -> str:
+    """Write the columns of the copy, from ranked rows and the numbers of their owners."""
+    # a table has a rowid of its own, a query has not
+    units = f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({owners})"
+    shown = _list_copy_columns(stored_columns(catalog, table), table, facts)
+    return f"SELECT {shown} FROM ({rows}) JOIN ({units}) USING ({OWNER})"
 
 
 def _number_units(rows: str) -> str:

@@ -70,8 +70,10 @@ def make_owner_map(
     connection.execute(
         f"CREATE TEMP TABLE {owner_map} AS {owner_map_sql(catalog, parent, key, rows)}"
     )
-    two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
-    refuse_two_owners(parent, key, two[0] if two else 0)
+    ((two,),) = connection.execute(
+        f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}"
+    ).fetchall()
+    refuse_two_owners(parent, key, two)
 
 
 def owner_map_sql(catalog: Catalog, parent: Table, key: tuple[str, ...], rows: str) -> str:

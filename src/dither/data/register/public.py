@@ -90,10 +90,9 @@ def _list_ranges(
         if not isinstance(column, Bounded):
             continue
         quoted = name(column.name)
-        row = connection.execute(
+        (row,) = connection.execute(
             f"SELECT min({quoted}), max({quoted}) FROM {name(table.name)}"
-        ).fetchone()
-        assert row is not None
+        ).fetchall()
         if row[0] is None:  # nothing but nulls
             continue
         low, high = int(row[0]), int(row[1])
@@ -140,9 +139,8 @@ def _measure_multiplicity(
     names = ", ".join(name(column) for column in key)
     present = " AND ".join(f"{name(column)} IS NOT NULL" for column in key)
     counted = f"SELECT count(*) AS n FROM {name(table.name)} WHERE {present} GROUP BY {names}"
-    row = connection.execute(f"SELECT coalesce(max(n), 0) FROM ({counted})").fetchone()
-    assert row is not None
-    return int(row[0])
+    ((largest,),) = connection.execute(f"SELECT coalesce(max(n), 0) FROM ({counted})").fetchall()
+    return int(largest)
 
 
 def _read_labels(

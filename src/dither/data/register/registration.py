@@ -8,24 +8,29 @@ alone: docs/proofs/stability.md#registration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import duckdb
 
-from dither.catalog import Catalog, OwnerColumn, Table
+from dither.catalog import Catalog, Table
 from dither.data.engines.choose import SPARK_FOLDER
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.quoting import name
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
+from dither.data.register.csv_source import read_header
 from dither.data.register.interruptible import run_interruptibly
-from dither.data.register.left_out import count_left_out
+from dither.data.register.left_out import count_left_out, count_spellings
 from dither.data.register.limits import (
     TIE,
     UNITS,
     add_units,
+    count_rows,
+    find_ranked,
+    keep_rows_sql,
     limit_rows_sql,
     make_units,
 )
@@ -36,8 +41,13 @@ from dither.data.register.owners import (
 from dither.data.register.public import pin, public_order
 from dither.data.register.repaired_rows import repaired_rows_sql
 from dither.data.register.server_tables import ServerTables, open_tables
-from dither.data.register.source_types import SourceError
-from dither.data.register.sources import text_rows, unread_lines
+from dither.data.register.source_types import NO_TYPES, SourceError
+from dither.data.register.sources import (
+    check_lines,
+    count_unread,
+    list_whole_types,
+    text_rows,
+)
 from dither.data.register.stages import (
     WRITING,
     list_owner_maps,
@@ -45,6 +55,7 @@ from dither.data.register.stages import (
     name_steps,
     watch_progress,
 )
+from dither.data.register.typed_values import list_typed
 from dither.plan.facts import NO_FACTS, Facts
 
 __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
@@ -83,29 +94,41 @@ class _Registering:
             self.connection.execute(sql)
 
     def count(self, sql: str) -> int:
-        row = self.connection.execute(sql).fetchone()
-        assert row is not None
-        return int(row[0] or 0)
+        # all of them: a connection with rows left to fetch takes no reader
+        ((number,),) = self.connection.execute(sql).fetchall()
+        return int(number or 0)
 
-    def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
-        """Use the rows of a source, given as SQL.
+    def read(
+        self,
+        table: Table,
+        use_rows: Callable[[str], None],
+        types: Mapping[str, str] = NO_TYPES,
+    ) -> None:
+        """Use the rows of a source, given as SQL; columns in `types` are no texts.
 
         Where a value stops the engine's reader, read through Arrow.
         """
         try:
-            use_rows(self.read_rows_sql(table))
+            use_rows(self.read_rows_sql(table, types))
         except (duckdb.InvalidInputException, duckdb.ConversionException):
             if self.catalog.source.engine != "parquet" or table.name in self.through_arrow:
                 raise
             self.through_arrow.add(table.name)
-            use_rows(self.read_rows_sql(table))
+            use_rows(self.read_rows_sql(table, types))
 
-    def read_rows_sql(self, table: Table) -> str:
+    def read_rows_sql(
+        self, table: Table, types: Mapping[str, str] = NO_TYPES, *, by_all_threads: bool = False
+    ) -> str:
         if self.tables is not None:
             return self.tables.text_rows(self.connection, table)
-        through_arrow = table.name in self.through_arrow
         return text_rows(
-            self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow
+            self.connection,
+            self.catalog.source,
+            self.folder,
+            table,
+            types=types,
+            through_arrow=table.name in self.through_arrow,
+            by_all_threads=by_all_threads,
         )
 
 
@@ -235,26 +258,31 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     registering.stage(name_steps(registering.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
     registering.connection.execute(f"SET VARIABLE dither_first = {registering.units}")
+    choose_rows = limit_rows_sql
     if registering.catalog.unit.kind != "row":
-        registering.run(add_units(rows))
+        choose_rows = keep_rows_sql
+        registering.run(count_rows(rows))
+        registering.run(add_units())
+        registering.run(find_ranked(registering.catalog, table, rows))
     try:
         registering.run(
             f"CREATE TABLE {name(table.name)} AS "
-            f"{limit_rows_sql(registering.catalog, table, rows, registering.facts)}"
+            f"{choose_rows(registering.catalog, table, rows, registering.facts)}"
         )
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
-        slowly = limit_rows_sql(
-            registering.catalog, table, rows, registering.facts, by_prefix=False
-        )
+        slowly = choose_rows(registering.catalog, table, rows, registering.facts, by_prefix=False)
         registering.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
     registering.units = registering.count(
         f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
     )
-    counts += _count_spellings(registering, table)
-    counts += count_left_out(registering.count, registering.catalog, table, rows)
+    count = registering.count
+    owners = f"SELECT {OWNER} FROM {UNITS}"
+    kept = count(f"SELECT count(*) FROM {name(table.name)}")
+    counts += count_spellings(count, registering.catalog, table, owners)
+    counts += count_left_out(count, registering.catalog, table, rows, kept)
     done = _finish_table(registering, table, counts)
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
@@ -275,46 +303,53 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     """The temporary table `dither_repaired`: registered values, the owner, whether the row goes;
     and what was done."""
     registering.stage(name_steps(registering.catalog, table)[0])
-    # by one thread; the rest by all
-    registering.read(
-        table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}")
-    )
+    if registering.catalog.source.engine == "csv":
+        unread = _repair_lines(registering, table)
+    else:
+        unread = 0
+        types = NO_TYPES
+        if registering.tables is None:
+            whole_types = list_whole_types(
+                registering.connection, registering.catalog.source, registering.folder, table
+            )
+            types = list_typed(registering.catalog, table, whole_types)
+        registering.read(table, partial(_make_repaired, registering, table, types), types)
     registering.stage(name_steps(registering.catalog, table)[1])
-    sql, counted = repaired_rows_sql(registering.catalog, table, "dither_raw", registering.facts)
-    registering.run(f"CREATE TEMP TABLE dither_repaired AS {sql}")
-    registering.connection.execute("DROP TABLE dither_raw")
-    row = registering.connection.execute(
-        f"SELECT {', '.join(f'count_if({test})' for test in counted.values())} FROM dither_repaired"
-    ).fetchone()
-    assert row is not None
-    counts = [(what, int(count or 0)) for what, count in zip(counted, row, strict=True)]
-    rows_read = registering.count("SELECT count(*) FROM dither_repaired")
-    unread = unread_lines(
-        registering.connection, registering.catalog.source, registering.folder, table, rows_read
-    )
-    return [("lines that could not be read", unread), ("rows read", rows_read), *counts]
+    _, counted = repaired_rows_sql(registering.catalog, table, "raw", registering.facts)
+    tests = ", ".join(["count(*)", *(f"count_if({test})" for test in counted.values())])
+    (row,) = registering.connection.execute(f"SELECT {tests} FROM dither_repaired").fetchall()
+    words = ("rows read", *counted)
+    counts = [(what, int(count or 0)) for what, count in zip(words, row, strict=True)]
+    return [("lines that could not be read", unread), *counts]
 
 
-def _count_spellings(registering: _Registering, table: Table) -> Counts:
-    """Count owners that differ from another by case, spaces or zeros only, for the steward.
+def _make_repaired(
+    registering: _Registering, table: Table, types: Mapping[str, str], rows: str
+) -> None:
+    """Make `dither_repaired` of the rows of a source."""
+    sql, _ = repaired_rows_sql(registering.catalog, table, rows, registering.facts, types)
+    registering.run(f"CREATE OR REPLACE TEMP TABLE dither_repaired AS {sql}")
 
-    One person written in two forms is two units, each with rows and protection of its own. Owners
-    of the tables before this one count too: 7 in one file is often 7.0 or 007 in the next.
+
+def _repair_lines(registering: _Registering, table: Table) -> int:
+    """Make `dither_repaired` of a CSV file; return how many lines were no CSV.
+
+    A file without quotes is read by all threads. Unless every line then gave a row, and for all
+    other files, lines are read by one thread and repaired by all.
     """
-    if not isinstance(table.owner, OwnerColumn):
-        return []
-    person = (
-        OWNER
-        if registering.catalog.unit.column is None
-        else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
-    )
-    bare = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
-    folded = f"regexp_replace({bare}, '^0*([0-9]+)(\\.0*)?$', '\\1')"
-    owners = f"SELECT DISTINCT {person} AS person FROM {UNITS}"
-    alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
-    return [
-        (
-            "owners that differ from another by case, spaces or zeros only",
-            registering.count(f"SELECT sum(n) FROM ({alike})"),
-        )
-    ]
+    source = registering.catalog.source
+    lines = check_lines(source, registering.folder, table)
+    fields = len(read_header(registering.folder / table.source_name, source))
+    if lines.is_plain and source.delimiter.isascii():
+        rows = registering.read_rows_sql(table, by_all_threads=True)
+        with suppress(duckdb.InvalidInputException):
+            _make_repaired(registering, table, NO_TYPES, rows)
+            rows_read = registering.count("SELECT count(*) FROM dither_repaired")
+            if rows_read == lines.count_rows(fields):
+                return 0
+    rows = registering.read_rows_sql(table)
+    registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}")
+    _make_repaired(registering, table, NO_TYPES, "dither_raw")
+    registering.connection.execute("DROP TABLE dither_raw")
+    rows_read = registering.count("SELECT count(*) FROM dither_repaired")
+    return count_unread(registering.connection, source, registering.folder, table, lines, rows_read)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dither.catalog import Catalog, Category, Table, Undeclared
+from collections.abc import Mapping
+
+from dither.catalog import Catalog, Category, Column, Table, Undeclared
 from dither.data.lower.columns import OWNER
 from dither.data.quoting import name
 from dither.data.register import repair
 from dither.data.register.limits import stored_columns
 from dither.data.register.owners import RegistrationError, add_window, owner_sql, window_sql
 from dither.data.register.row_rules import write_broken
+from dither.data.register.source_types import NO_TYPES
+from dither.data.register.typed_values import parse_typed_sql
 from dither.plan.domain import labels_of
 from dither.plan.facts import Facts
 
@@ -16,12 +20,16 @@ GONE = "dither_gone"
 
 
 def repaired_rows_sql(
-    catalog: Catalog, table: Table, raw: str, facts: Facts
+    catalog: Catalog,
+    table: Table,
+    raw: str,
+    facts: Facts,
+    types: Mapping[str, str] = NO_TYPES,
 ) -> tuple[str, dict[str, str]]:
     """Write the SELECT of the repaired rows of `raw`, and what to count of them for the steward.
 
-    Counts are conditions on the rows by their words. A row is a function of its raw row and of the
-    row that says who owns it.
+    Columns of `raw` are texts, but for those in `types`. Counts are conditions on the rows by
+    their words. A row is a function of its raw row and of the row that says who owns it.
     """
     columns = stored_columns(catalog, table)
     labels = {column.name: _list_labels(column, facts) for column in columns}
@@ -30,7 +38,7 @@ def repaired_rows_sql(
     source = add_window(catalog, table, raw) if join else raw
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
     values = [
-        f"{repair.parse_sql(column, labels[column.name])} AS {_name_parsed(column.name)}"
+        f"{_parse_sql(column, labels[column.name], types)} AS {_name_parsed(column.name)}"
         for column in columns
     ]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
@@ -58,6 +66,12 @@ def repaired_rows_sql(
     shown = ", ".join(f"{value} AS {column}" for column, value in outputs.items())
     sql = f"SELECT {shown} FROM ({sql})"
     return _add_windows_to_owners(catalog, table, sql, list(outputs)), counted
+
+
+def _parse_sql(column: Column, labels: tuple[str, ...], types: Mapping[str, str]) -> str:
+    if column.name in types:
+        return parse_typed_sql(column, types[column.name])
+    return repair.parse_sql(column, labels)
 
 
 def _add_windows_to_owners(catalog: Catalog, table: Table, sql: str, outputs: list[str]) -> str:

@@ -9,6 +9,8 @@ Types that would read two ids as one, or that hold several values, are refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from dither.catalog import Column, Id, Table
 from dither.data.quoting import name
@@ -30,6 +32,8 @@ _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "GEOMETRY")
 _ROUNDED = ("FLOAT", "DOUBLE")
 _ONE_TEXT = re.compile(r"VARCHAR|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|DECIMAL\(\d+,\s*0\)")
 """Types of which equal values are one text, also of two of them."""
+NO_TYPES: Mapping[str, str] = MappingProxyType({})
+"""No column keeps its type: all are read as texts."""
 
 
 class SourceError(DitherError):
@@ -44,12 +48,20 @@ def text_of(column: Column, source_type: str, source_name: str) -> str:
     value = name(source_name)
     if source_type not in _RANGES:
         return f"CAST({value} AS VARCHAR)"
-    low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])
-    is_inside = f"{value} BETWEEN {low} AND {high}"
-    # clamped: the engine may cast all values of a block, also those that the CASE does not choose
-    clamped = f"CAST(greatest({low}, least({high}, {value})) AS VARCHAR)"
+    is_inside, clamped = limit_range(value, source_type)
+    written = f"CAST({clamped} AS VARCHAR)"
     outside = "NULL" if isinstance(column, Id) else f"'{UNREADABLE}'"
-    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {clamped} ELSE {outside} END"
+    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {written} ELSE {outside} END"
+
+
+def limit_range(value: str, source_type: str) -> tuple[str, str]:
+    """Write SQL of whether a date or time is one of the calendar, and of the nearest that is.
+
+    The engine may cast all values of a block, also those that a CASE does not choose, so what is
+    cast is the nearest.
+    """
+    low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])
+    return f"{value} BETWEEN {low} AND {high}", f"greatest({low}, least({high}, {value}))"
 
 
 def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[str]) -> None:

@@ -5,33 +5,41 @@ CSV is read with declared columns as text; Parquet and DuckDB values become the 
 writes for their type, dates and times outside the calendar a text that is none (source_types.py).
 An empty text is a null. Names of columns are schema; everything else of a source is data.
 
-In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader
-guesses whether its part begins inside quotes, and guesses by other people's rows), and every line
-is accounted for: a record that spans lines stops registration, since an unclosed quote would
-silently swallow the rows after it, and so does a carriage return inside a line. So nobody's row can
-change how another's is read (rule rows-read-apart).
+In CSV one line is one row and is read by itself. A file with a quote in it is read by one thread
+from the start: a parallel reader guesses whether its part begins inside quotes, and guesses by
+other people's rows. A file without one is read by all threads, and once more by one thread unless
+every line gave a row. Every line is accounted for: a record that spans lines stops registration,
+since an unclosed quote would silently swallow the rows after it, and so does a carriage return
+inside a line. So nobody's row can change how another's is read (rule rows-read-apart).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
-import numpy as np
 
 from dither.catalog import Id, Source, Table
 from dither.data.quoting import name, text
-from dither.data.register.csv_source import csv_relation, csv_text, read_header, rejects_table
+from dither.data.register.csv_lines import LineCounts, count_lines
+from dither.data.register.csv_source import (
+    csv_relation,
+    csv_text,
+    list_fields,
+    read_header,
+    rejects_table,
+)
+from dither.data.register.csv_threads import open_lines
 from dither.data.register.parquet import open_reader
 from dither.data.register.source_types import (
+    NO_TYPES,
     SourceError,
     check_ids,
     check_mixed_ids,
     check_types,
     text_of,
 )
-
-_CHUNK_BYTES = 1 << 24
 
 
 def column_names(
@@ -160,36 +168,61 @@ def _check_files(connection: duckdb.DuckDBPyConnection, location: Path, table: T
             )
 
 
+def list_whole_types(
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
+) -> dict[str, str]:
+    """Map the declared columns to their whole types at the source; nothing for CSV."""
+    if source.engine == "csv":
+        return {}
+    check_columns(connection, source, location, table)
+    described = dict(_describe(connection, source.engine, location, table.source_name))
+    return {column: described[name_at_source(table, column)] for column in table.column_names}
+
+
 def text_rows(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
     location: Path,
     table: Table,
     *,
+    types: Mapping[str, str] = NO_TYPES,
     through_arrow: bool = False,
+    by_all_threads: bool = False,
 ) -> str:
     """Write SQL of a relation with the declared columns as text, empty texts as null.
 
-    A Parquet file at which the engine's reader stops is read `through_arrow`, once for each call.
+    Columns in `types` are left as they are (`typed_values.py`). A CSV file without quotes may be
+    read `by_all_threads`, once for each call. A Parquet file at which the
+    engine's reader stops is read `through_arrow`, once for each call.
     """
     names = check_columns(connection, source, location, table)
     sources = [name_at_source(table, column) for column in table.column_names]
     if source.engine == "csv":
         texts = [csv_text(source, names.index(column)) for column in sources]
-        relation = csv_relation(source, location / table.source_name, table, len(names))
+        path = location / table.source_name
+        if by_all_threads:
+            relation = name(f"dither_lines_{table.name}")
+            lines = open_lines(path, source.delimiter, list_fields(len(names)))
+            connection.register(f"dither_lines_{table.name}", lines)
+        else:
+            relation = csv_relation(source, path, table, len(names))
     else:
-        types = check_source_types(connection, source, location, table)
+        words = check_source_types(connection, source, location, table)
         texts = [
-            text_of(column, types[column.name], source_name)
+            text_of(column, words[column.name], source_name)
             for column, source_name in zip(table.columns, sources, strict=True)
         ]
         relation = _relation(connection, source.engine, location, table.source_name)
         if through_arrow:
-            by_source = dict(zip(sources, types.values(), strict=True))
+            by_source = dict(zip(sources, words.values(), strict=True))
             relation = _arrow_relation(connection, relation, location, table, by_source)
+    values = [
+        name(source_name) if column in types else f"NULLIF({text_sql}, '')"
+        for text_sql, source_name, column in zip(texts, sources, table.column_names, strict=True)
+    ]
     outputs = ", ".join(
-        f"NULLIF({text_sql}, '') AS {name(column)}"
-        for text_sql, column in zip(texts, table.column_names, strict=True)
+        f"{value} AS {name(column)}"
+        for value, column in zip(values, table.column_names, strict=True)
     )
     return f"(SELECT {outputs} FROM {relation})"
 
@@ -219,71 +252,49 @@ def _arrow_relation(
     return name(view) if is_same else relation
 
 
-def unread_lines(
+def check_lines(source: Source, location: Path, table: Table) -> LineCounts:
+    """Count the lines of a table's CSV file.
+
+    Raises SourceError where a carriage return does not end a line.
+    """
+    path = location / table.source_name
+    try:
+        counts = count_lines(path, source.quote)
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {type(error).__name__}") from None
+    if counts.lone_returns:
+        raise SourceError(
+            f"{table.name}: {path.name} holds {counts.lone_returns} carriage returns that do not "
+            "end a line. Nothing was registered: they end a row for one reader and not for "
+            "another, so remove line breaks inside fields at the source"
+        )
+    return counts
+
+
+def count_unread(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
     location: Path,
     table: Table,
+    counts: LineCounts,
     rows_read: int,
 ) -> int:
-    """Count the lines that were no CSV, after `rows_read` rows were read.
+    """Count the lines that were no CSV, after `rows_read` rows were read by one thread.
 
     Raises SourceError if any line is unaccounted for.
     """
-    if source.engine != "csv":
-        return 0
-    row = connection.execute(
+    ((unread,),) = connection.execute(
         f"SELECT count(DISTINCT line) FROM {name(rejects_table(table))}"
-    ).fetchone()
-    unread = int(row[0]) if row else 0
+    ).fetchall()
     path = location / table.source_name
-    if alone := _count_lone_returns(path):
-        raise SourceError(
-            f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. "
-            "Nothing was registered: they end a row for one reader and not for another, so remove "
-            "line breaks inside fields at the source"
-        )
-    # A blank line is a row of one empty field, and no row of several.
-    blank = len(read_header(path, source)) == 1
-    if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
+    if lost := counts.count_rows(len(read_header(path, source))) - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several "
             "lines, because of a line break inside quotes or a quote that is never closed. Nothing "
             "was registered: such a quote swallows other people's rows, so remove line breaks "
             "inside fields at the source"
         )
-    return unread
-
-
-def _count_lines(path: Path, *, blank: bool) -> int:
-    """Count the lines of a file in which carriage returns only end lines.
-
-    Blank lines count only where `blank`.
-    """
-    lines = 0
-    ended = True
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            ends = np.frombuffer(chunk.replace(b"\r", b""), np.uint8) == ord("\n")
-            if len(ends):
-                before = np.concatenate([[ended], ends[:-1]])
-                lines += int(np.count_nonzero(ends if blank else ends & ~before))
-                ended = bool(ends[-1])
-    return lines + (not ended)
-
-
-def _count_lone_returns(path: Path) -> int:
-    """Count carriage returns without a line feed after them.
-
-    To the engine one outside quotes ends a row. That row more could make up for a line that a quote
-    had swallowed.
-    """
-    returns = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            chunk += file.read(1) if chunk.endswith(b"\r") else b""
-            returns += chunk.count(b"\r") - chunk.count(b"\r\n")
-    return returns
+    return int(unread)
 
 
 def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[str]:
@@ -303,8 +314,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
     """Attach a DuckDB file for reading, unless it is attached already."""
     attached = connection.execute(
         "SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'"
-    ).fetchone()
-    if attached is None:
+    ).fetchall()
+    if not attached:
         connection.execute(f"ATTACH {text(str(location))} AS dither_source (READ_ONLY)")
 
 

@@ -16,7 +16,12 @@ import duckdb
 from dither.catalog import Catalog, Decimal
 from dither.data.engines.spark.dialect import SPARK
 from dither.data.engines.spark.session import open_session
-from dither.data.engines.spark.tables import MANIFEST, measure_files, write_schema
+from dither.data.engines.spark.tables import (
+    MANIFEST,
+    digest_files,
+    measure_files,
+    write_schema,
+)
 from dither.data.lower.columns import UNIT
 from dither.data.quoting import name, text
 
@@ -84,12 +89,13 @@ def _write_clustered(
 
 
 def _write_manifest(session: Any, folder: Path) -> None:
-    """Write which files a copy has, and the types of its columns."""
+    """Write which files a copy has, what is in them, and the types of its columns."""
     tables = {}
     for table in sorted(path.name for path in folder.iterdir() if path.is_dir()):
         fields = session.read.parquet(str(folder / table)).schema.fields
         tables[table] = {
             "columns": [[field.name, field.dataType.simpleString()] for field in fields],
             "files": measure_files(folder, table),
+            "digests": digest_files(folder, table),
         }
     (folder / MANIFEST).write_text(json.dumps({"v": 1, "tables": tables}), encoding="utf-8")

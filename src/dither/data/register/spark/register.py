@@ -7,6 +7,7 @@ are in `limits.py`. Public tables are small and were registered before, with the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dither.data.engines.spark.dialect import SPARK
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.lower.dialect import writing_in
 from dither.data.quoting import name
+from dither.data.register.left_out import count_left_out, count_spellings
 from dither.data.register.owners import (
     FIRST,
     LAST,
@@ -97,7 +99,10 @@ def _write_table(
     copy = session.sql(limit_rows_sql(catalog, table, rows, facts))
     folder = target / table.name
     copy.repartition(UNIT).sortWithinPartitions(UNIT).write.parquet(str(folder))
-    kept = session.read.parquet(str(folder)).count()
+    written = f"dither_written_{table.name}"
+    session.read.parquet(str(folder)).createOrReplaceTempView(written)
+    count = partial(_count, session)
+    kept = count(f"SELECT count(*) FROM {name(written)}")
     if table.max_rows is None or kept > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. "
@@ -106,6 +111,10 @@ def _write_table(
         )
     words = ("rows read", *counted)
     counts = [(what, int(count)) for what, count in zip(words, row, strict=True)]
+    owners = f"SELECT {OWNER} FROM {name(written)}"
+    counts += count_spellings(count, catalog, table, owners)
+    counts += count_left_out(count, catalog, table, rows, kept)
+    session.catalog.dropTempView(written)
     return (*counts, ("rows registered", kept))
 
 
