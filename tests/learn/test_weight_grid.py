@@ -18,8 +18,8 @@ from dither.learn import weight_grid
 from dither.learn.columns import declare_columns
 from dither.learn.encode import encode_rows
 from dither.learn.residuals import FACTOR_SCALE, THETA_SCALE
-from dither.learn.weight_grid import RADII, add_losses, bound_loss, list_grid
-from dither.privacy.losses import Adjacency
+from dither.learn.weight_grid import RADII, add_losses, bound_loss, list_grid, make_choice
+from dither.privacy.losses import Adjacency, Neighbours
 from dither.privacy.mechanisms.score_selection import ScoreSelection
 from tests.datasets.regional_clinic import Clinic
 from tests.learn.test_guarantees import CLASSIFIER, Untouchable
@@ -30,6 +30,7 @@ __all__ = ["clinic"]
 FACTS = declare_columns(["x"], (-1, 1), None, None)
 EXTREMES = list(product((-1.0, 0.3, 1.0), (-1.0, 1.0, 0.0)))
 """A value and a sign; 0 for a label that is not declared."""
+FEW = [(-1.0, 1.0), (0.5, -1.0)]
 OPTIONS: dict[str, Any] = {"n": 2000, "bounds": (-1, 1), "classes": (0, 1), "bins": None}
 
 
@@ -45,15 +46,16 @@ def find_logarithms(
     return scaled - logsumexp(scaled)
 
 
-def find_worst_loss(neighbours: str, shrink: int = 1) -> float:
+def find_worst_loss(
+    neighbours: Neighbours, shrink: int = 1, few: list[Any] = FEW, centre_at: Any = (0.7, -1.2)
+) -> float:
     """The largest privacy loss of any choice over neighbours of a small table, for epsilon 1."""
-    few = [(-1.0, 1.0), (0.5, -1.0)]
     worst = 0.0
     for number, radius in enumerate(RADII):
-        centre = None if number == 0 else np.array([[0.7, -1.2]]) * THETA_SCALE
+        centre = None if number == 0 else np.array([centre_at]) * THETA_SCALE
         most = bound_loss(FACTS.largest_norm, radius, is_first=number == 0) // shrink
-        is_monotone = number == 0 and neighbours == "add_remove"
-        choice = ScoreSelection(F(1), most, is_monotone, *Adjacency(neighbours, "row"))
+        adjacency = Adjacency(neighbours, "row")
+        choice = make_choice(F(1), most, adjacency, is_first=number == 0)
         most *= shrink
         others = [[*few, person] for person in EXTREMES]
         laws = [find_logarithms(table, centre, radius, choice, most) for table in others]
@@ -67,12 +69,21 @@ def find_worst_loss(neighbours: str, shrink: int = 1) -> float:
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_no_neighbour_moves_a_chance_by_more_than_epsilon(neighbours: str) -> None:
+def test_no_neighbour_moves_a_chance_by_more_than_epsilon(neighbours: Neighbours) -> None:
     assert 0.2 < find_worst_loss(neighbours) <= 1
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_a_scale_for_a_quarter_of_the_loss_is_caught(neighbours: str) -> None:
+def test_a_row_in_the_place_of_its_opposite_moves_no_chance_further(neighbours: Neighbours) -> None:
+    """Where both rows are far on the wrong side losses are linear, and fall for one as they rise
+    for the other: twice as far as one row moves them. A hundred others hold the likely points at
+    the far end, so that the odds there show all of it."""
+    few = [(-1.0, 1.0)] * 100
+    assert 0.4 < find_worst_loss(neighbours, few=few, centre_at=(-7.5, 0.0)) <= 1
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_scale_for_a_quarter_of_the_loss_is_caught(neighbours: Neighbours) -> None:
     """Planted bug: losses are larger than the scale is for."""
     assert find_worst_loss(neighbours, shrink=4) > 1
 

@@ -94,13 +94,26 @@ def add_losses(
     return [int(number) for number in total]
 
 
+def make_choice(
+    epsilon: Fraction, largest: int, adjacency: Adjacency, *, is_first: bool
+) -> ScoreSelection:
+    """The choice among points to which a row adds at most `largest`.
+
+    Losses of the first one are not negative: under add/remove they move the same way, and a row
+    that takes another's place moves none by more than one of both. Later ones have either sign, so
+    that such a row may move them by both.
+    """
+    is_replaced = adjacency.neighbours == "replace"
+    moved = 2 * largest if is_replaced and not is_first else largest
+    return ScoreSelection(epsilon, moved, is_first and not is_replaced, *adjacency)
+
+
 def choose_weights(
     rows: FeatureRows, signs: Array, penalty: float, epsilon: Fraction, adjacency: Adjacency
 ) -> NoisyMinimum:
     """The weights of a point, the likelier the smaller its loss; three choices share epsilon.
 
-    `penalty` times the squared norm over 2 is added to every loss: public. Losses are not
-    negative, so that under add/remove one row moves all of the first choice the same way.
+    `penalty` times the squared norm over 2 is added to every loss: public.
     """
     facts = rows.facts
     chosen = np.zeros((1, facts.width))
@@ -109,8 +122,7 @@ def choose_weights(
         is_first = radius == RADII[0]
         points = chosen + list_grid(facts.width, radius)
         largest = bound_loss(facts.largest_norm, radius, is_first=is_first)
-        is_monotone = is_first and adjacency.neighbours == "add_remove"
-        choice = ScoreSelection(epsilon / len(RADII), largest, is_monotone, *adjacency)
+        choice = make_choice(epsilon / len(RADII), largest, adjacency, is_first=is_first)
         losses.append(choice.loss())
         shrinking = penalty * FACTOR_SCALE / 2 * ((points / THETA_SCALE) ** 2).sum(axis=1)
         added = add_losses(rows, signs, points, None if is_first else chosen, largest)
