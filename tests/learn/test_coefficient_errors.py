@@ -128,3 +128,22 @@ def test_a_table_sells_intervals(clinic: Clinic) -> None:
     )
     again = learn.read_model(learn.write_model(ridge))
     assert (again.coefficient_intervals() == ridge.coefficient_intervals()).all()
+
+
+def test_a_table_without_numbers_refuses_intervals_before_the_charge(clinic: Clinic) -> None:
+    """It failed after the charge: the kernel needs a column of numbers as the label of moments."""
+    con = connect(clinic)
+    model = learn.LogisticRegression(1, n=ROWS, steps=5, intervals=True)
+    with pytest.raises(ParameterError, match="needs a column of numbers"):
+        model.fit_table(con, "patients", target="readmitted", columns=["ward", "urgent"])
+    assert con.budget().pots[0].spent == 0
+
+
+def test_moments_of_too_many_features_are_refused_before_the_charge(clinic: Clinic) -> None:
+    """Their vector is longer than the kernel allows, which it said after all steps were paid."""
+    con = connect(clinic)
+    edges = {"age": [number / 8 for number in range(1, 600)]}
+    model = learn.LogisticRegression(1, n=ROWS, steps=5, bins=edges, intervals=True)
+    with pytest.raises(ParameterError, match="products of two of"):
+        model.fit_table(con, "patients", target="readmitted", columns=["age"])
+    assert con.budget().pots[0].spent == 0

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
+from dither.plan.vectors import MOST_NUMBERS
 
 FEATURE_SCALE = 1 << 12
 """So many steps are the feature 1."""
@@ -123,6 +124,20 @@ class ColumnFacts:
     def largest_norm(self) -> float:
         """No row of features is longer than this."""
         return sqrt(self.dense_width + self.hot_columns)
+
+    def check_moments(self, what: str) -> None:
+        """Refuse, before anything is paid, what needs all products of two features.
+
+        The kernel takes one column of numbers as the label, and vectors of a limited length.
+        """
+        if not self.numbers:
+            raise ParameterError(f"{what} needs a column of numbers: leave it out")
+        length = self.width * (self.width + 1) // 2
+        if length > MOST_NUMBERS:
+            raise ParameterError(
+                f"{what} needs all {length:,} products of two of {self.width:,} features, at most "
+                f"{MOST_NUMBERS:,} are possible: leave it out, or use fewer columns or bins"
+            )
 
     def list_names(self) -> list[str]:
         """The name of every feature, in order."""

@@ -229,6 +229,8 @@ class _DescentClassifier(PrivateClassifier):
                 clip=self.clip,
                 penalty=self.penalty,
             )
+        if self.intervals:
+            facts.check_moments("intervals=True")
         return plan_descent(
             rho,
             people,

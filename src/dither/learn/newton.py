@@ -43,8 +43,7 @@ def plan_newton(
     penalty: float,
 ) -> NewtonPlan:
     """Choose what is not stated: 15 steps, half the longest gradient."""
-    if not facts.numbers:
-        raise ParameterError("solver='newton' needs a column of numbers: use descent")
+    facts.check_moments("solver='newton'")
     count = _STEPS if steps is None else steps
     norm = facts.largest_norm / 2 if clip is None else clip
     if not 1 <= count <= 1000 or not 0 < norm < np.inf or not 0 <= penalty < np.inf:

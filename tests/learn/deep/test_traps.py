@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from fractions import Fraction as F
+from functools import partial
 
 import numpy as np
 import pytest
@@ -156,6 +157,18 @@ def test_the_caller_s_own_batches_are_refused() -> None:
     with pytest.raises(ParameterError, match="not used"):
         next(tokens)
     assert trainer.steps_done == 1
+
+
+def test_training_inside_the_caller_s_own_mixed_precision_is_refused() -> None:
+    """Sums were in bfloat16 there, while their error was stated for float32."""
+    trainer = make_trainer(linear())
+    shortened = partial(torch.autocast, "cpu", dtype=torch.bfloat16)
+    with shortened(), pytest.raises(ParameterError, match=r"torch\.autocast"):
+        trainer.fit(DATA)
+    token = next(trainer.batches(DATA))
+    with shortened(), pytest.raises(ParameterError, match=r"torch\.autocast"):
+        trainer.step(token)
+    assert trainer.steps_done == 0
 
 
 def test_a_token_of_another_trainer_is_refused() -> None:

@@ -20,6 +20,15 @@ _REMEDY = "replace it by group norm: dither.learn.deep.repair_model(model) does"
 FULL_DTYPES = (torch.float32, torch.float64)
 
 
+def refuse_autocast(device: torch.device) -> None:
+    """Refuse a caller's own mixed precision: norms and sums would be shorter than their bounds."""
+    if torch.is_autocast_enabled(device.type):
+        raise ParameterError(
+            "training runs inside torch.autocast: leave that, and choose precision='bfloat16', "
+            "which shortens the passes alone"
+        )
+
+
 def check_model(model: nn.Module) -> None:
     """Refuse layers that mix examples or keep running values of them."""
     for name, layer in model.named_modules():

@@ -32,7 +32,12 @@ from dither.learn.deep.guarantee import RunFacts, compose_runs, describe_run, wr
 from dither.learn.deep.losses import read_loss
 from dither.learn.deep.plan import SamplePlan, plan_sampling, read_clip
 from dither.learn.deep.ranks import Ranks
-from dither.learn.deep.refusals import check_model, check_optimizer, check_scheduler
+from dither.learn.deep.refusals import (
+    check_model,
+    check_optimizer,
+    check_scheduler,
+    refuse_autocast,
+)
 from dither.learn.deep.release import Clipping, NoiseKind
 from dither.learn.deep.rows import RowStore
 from dither.learn.deep.run import TrainerSettings, TrainingRun
@@ -164,6 +169,7 @@ class PrivateTrainer:
             )
         if self._has_ended:
             raise ParameterError("this run ended with its checkpoint: resume that one")
+        refuse_autocast(next(self.model.parameters()).device)
         self._waiting = None
         self.steps_done += 1  # paid before anything is read
         self._run.train_step(is_last=self.steps_done == self.plan.steps)
@@ -244,6 +250,7 @@ class PrivateTrainer:
         if owners is None and settings.rows_per_unit != 1:
             raise ParameterError("rows_per_unit is for owners: give owners=, a label for each row")
         device = next(self.model.parameters()).device
+        refuse_autocast(device)
         store = RowStore(data, owners, settings.rows_per_unit, self._source, device)
         if store.units > self.plan.n:
             raise ParameterError(
