@@ -165,7 +165,8 @@ def test_training_inside_the_caller_s_own_mixed_precision_is_refused() -> None:
     shortened = partial(torch.autocast, "cpu", dtype=torch.bfloat16)
     with shortened(), pytest.raises(ParameterError, match=r"torch\.autocast"):
         trainer.fit(DATA)
-    token = next(trainer.batches(DATA))
+    tokens = trainer.batches(DATA)
+    token = next(tokens)
     with shortened(), pytest.raises(ParameterError, match=r"torch\.autocast"):
         trainer.step(token)
     assert trainer.steps_done == 0
