@@ -32,6 +32,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +128,11 @@ def measure_engine(engine: str, data: Path, chosen: argparse.Namespace) -> dict[
         "population": "customers who were invented",
         "recipient": "a person at a desk",
     }
-    with tempfile.TemporaryDirectory(dir=data) as name:
+    with tempfile.TemporaryDirectory(dir=data) as name, ExitStack() as cleanup:
         folder = Path(name)
         os.environ["XDG_STATE_HOME"] = str(folder / "home")  # no dataset of this machine
         base = BASES[engine](data, folder, chosen.patience)
+        cleanup.callback(base.close)  # also where a question fails: a server would go on
         memory = PeakMemory(base.processes)
         text = (data / "tpch.yaml").read_text()
         file = folder / "tpch.yaml"
@@ -150,14 +152,12 @@ def measure_engine(engine: str, data: Path, chosen: argparse.Namespace) -> dict[
             questions[number] = _measure_question(con, base, number, chosen.times)
             print(engine, number, questions[number], file=sys.stderr, flush=True)
         source_bytes = sum((data / f"{table}.parquet").stat().st_size for table in TABLES)
-        figures = {
+        return {
             "registered": registered,
             "source_gb": source_bytes / 1e9,
             "questions": questions,
             "peak": memory.read_and_reset(),
         }
-        base.close()
-        return figures
 
 
 def _measure_question(con: Any, base: Any, number: int, times: int) -> dict[str, Any]:
