@@ -59,7 +59,9 @@ if torch.cuda.is_available():
         trainer.step(next(tokens))
         run = trainer._run
         assert isinstance(run.release._drawer, DeviceNoiseDrawer)
-        assert run.release._drawer._has_kernels and run._graph is not None
+        assert run.release._drawer._has_kernels
+        is_recorded = run._graph is not None
+        assert is_recorded == (name != "tokens")  # sums of equal tokens wait for the host
         for token in tokens:
             trainer.step(token)
         assert all(
