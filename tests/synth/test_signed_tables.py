@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,27 @@ def test_the_certificate_of_the_demo_clinic_verifies_and_commits_to_the_model(
     assert not seal.check(json.dumps(changed)).intact
     made.save(tmp_path / "model.json")
     assert load_synthetic(tmp_path / "model.json").certificate() == made.certificate()
+
+
+def test_a_table_from_an_earlier_one_is_certified_for_the_loss_of_both(survey: Path) -> None:
+    """Planted: the charge of the last lease alone, as if the earlier numbers were nobody's."""
+    con = dither.connect(survey)
+    ask: dict[str, Any] = {"columns": ["age", "work", "town"], "method": "aim"}
+    first = con.synthesize("people", epsilon=2, **ask)
+    second = con.synthesize("people", epsilon=1, start_from=first, **ask)
+    third = con.synthesize("people", epsilon=1, start_from=second, **ask)
+    body = read_signed(third.certificate())
+    charges = [
+        float(read_signed(made.certificate())["price"]["charges"]["total"][0])
+        for made in (first, second, third)
+    ]
+    assert float(body["guarantee"]["epsilon"]) == pytest.approx(sum(charges)) and sum(charges) > 3.9
+    names = [made.facts["release"] for made in (second, first)]
+    assert all(name in body["guarantee"]["stated"] for name in names)
+    assert [step["loss"] for step in body["mechanisms"]] == body["price"]["loss"]["losses"]
+    invented = replace(first, facts=first.facts | {"release": "0" * 16})
+    made = con.synthesize("people", epsilon=1, start_from=invented, **ask)
+    assert made.signed is None
 
 
 def test_every_certificate_lists_the_rules_of_the_catalog(survey: Path) -> None:
