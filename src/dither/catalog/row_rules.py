@@ -21,6 +21,7 @@ from functools import cached_property
 from dither.catalog.columns import Boolean, Category, Column, FromPublic, Integer, Undeclared
 
 _COMPARISON = re.compile(r"\s*(\w+)\s*(<=|>=|!=|=|<|>)\s*(\w+)\s*")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _NEVER = re.compile(r"never (\{.*\})", re.DOTALL)
 _FOLLOWS = re.compile(r"(\w+) follows (\w+) (\{.*\})", re.DOTALL)
 FORMS = (
@@ -110,7 +111,7 @@ def find_code(column: Column, value: str, labels: tuple[str, ...] | None) -> int
             return 0
         return listed.index(value) if value in listed else None
     if isinstance(column, Integer):
-        is_number = value.removeprefix("-").isdigit()
+        is_number = _WHOLE.fullmatch(value) is not None
         inside = is_number and column.lower_grid <= int(value) <= column.upper_grid
         return int(value) if inside else None
     if isinstance(column, Boolean):
