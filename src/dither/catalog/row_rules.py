@@ -21,7 +21,6 @@ from functools import cached_property
 from dither.catalog.columns import Boolean, Category, Column, FromPublic, Integer, Undeclared
 
 _COMPARISON = re.compile(r"\s*(\w+)\s*(<=|>=|!=|=|<|>)\s*(\w+)\s*")
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _NEVER = re.compile(r"never (\{.*\})", re.DOTALL)
 _FOLLOWS = re.compile(r"(\w+) follows (\w+) (\{.*\})", re.DOTALL)
 FORMS = (
@@ -111,7 +110,7 @@ def find_code(column: Column, value: str, labels: tuple[str, ...] | None) -> int
             return 0
         return listed.index(value) if value in listed else None
     if isinstance(column, Integer):
-        is_number = _WHOLE.fullmatch(value) is not None
+        is_number = value.isascii() and len(value) < 20 and value.removeprefix("-").isdigit()
         inside = is_number and column.lower_grid <= int(value) <= column.upper_grid
         return int(value) if inside else None
     if isinstance(column, Boolean):
