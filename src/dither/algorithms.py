@@ -301,10 +301,11 @@ class AlgorithmDoor:
         self._refuse_closed_pot()
         view = self._view()
 
-        def buy_labels(table: str, column: str) -> tuple[str, ...]:
+        def buy_labels(table: str, column: str) -> tuple[tuple[str, ...], str]:
             sql = f"SELECT {column}, COUNT(*) AS n FROM {table} GROUP BY {column} ORDER BY n DESC"
-            bought = self.sql(sql, epsilon=labels_epsilon).to_dict()[column]
-            return tuple(label for label in bought if label is not None)
+            result = self.sql(sql, epsilon=labels_epsilon)
+            labels = tuple(label for label in result.to_dict()[column] if label is not None)
+            return labels, result.info["release_id"]
 
         return SynthAsker(self._curator, self._pot, view).ask(
             table,

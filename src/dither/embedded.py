@@ -259,11 +259,15 @@ class EmbeddedCurator:
         return sign(body, ensure_signing_key(self._state))
 
     def sign_lease(self, release_id: str, remarks: LeaseRemarks) -> dict[str, Any] | None:
-        """The certificate of a lease that is over; None for a frame, which promises no total."""
+        """The certificate of a lease that is over; None for a frame, which promises no total, and
+        where the ledger does not know a release that the lease's result was made from."""
         from dither.publish.lease_certificate import write_lease_body
 
         version = self.kernel.version
-        record = next(r for r in self.reports.history() if r.release_id == release_id)
+        records = {record.release_id: record for record in self.reports.history()}
+        record = records[release_id]
+        if not records.keys() >= {*remarks.sources}:
+            return None
         if version.context == LIBRARY or record.public["version"] != version.number:
             return None
         mode = replace(EMBEDDED, not_promised=(*EMBEDDED.not_promised, *self._list_losses()))
@@ -272,7 +276,8 @@ class EmbeddedCurator:
         path = tuple(pots[pot.name] for pot in self.reports.path(record.pot))
         incidents = self.reports.incidents()
         person = balances.person()
-        body = write_lease_body(record, version, remarks, path, incidents, person, mode)
+        sources = tuple(records[source] for source in remarks.sources)
+        body = write_lease_body(record, version, remarks, path, incidents, person, mode, sources)
         return sign(body, ensure_signing_key(self._state))
 
     def _list_losses(self) -> list[str]:

@@ -101,6 +101,7 @@ BAD = {
     "no provenance": "{rule: ended >= begun}",
     "no form": "{rule: ended after begun, provenance: x}",
     "two forms": "{rule: ended >= begun, never: {town: true, work: none}, provenance: x}",
+    "a digit that is no number": '{column: work, follows: age, values: {"²": shop}, provenance: x}',
     "outside the bounds": "{column: work, follows: age, values: {9: shop}, provenance: x}",
 }
 

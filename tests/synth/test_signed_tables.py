@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,46 @@ def test_the_certificate_of_the_demo_clinic_verifies_and_commits_to_the_model(
     assert not seal.check(json.dumps(changed)).intact
     made.save(tmp_path / "model.json")
     assert load_synthetic(tmp_path / "model.json").certificate() == made.certificate()
+
+
+def test_a_table_from_an_earlier_one_is_certified_for_the_loss_of_both(survey: Path) -> None:
+    """Planted: the charge of the last lease alone, as if the earlier numbers were nobody's."""
+    con = dither.connect(survey)
+    ask: dict[str, Any] = {"columns": ["age", "work", "town"], "method": "aim"}
+    first = con.synthesize("people", epsilon=2, **ask)
+    second = con.synthesize("people", epsilon=1, start_from=first, **ask)
+    third = con.synthesize("people", epsilon=1, start_from=second, **ask)
+    body = read_signed(third.certificate())
+    charges = [
+        float(read_signed(made.certificate())["price"]["charges"]["total"][0])
+        for made in (first, second, third)
+    ]
+    assert float(body["guarantee"]["epsilon"]) == pytest.approx(sum(charges)) and sum(charges) > 3.9
+    names = [made.facts["release"] for made in (second, first)]
+    assert all(name in body["guarantee"]["stated"] for name in names)
+    assert [step["loss"] for step in body["mechanisms"]] == body["price"]["loss"]["losses"]
+    invented = replace(first, facts=first.facts | {"release": "0" * 16})
+    made = con.synthesize("people", epsilon=1, start_from=invented, **ask)
+    assert made.signed is None
+
+
+def test_a_table_with_bought_labels_is_certified_for_their_loss_as_well(tmp_path: Path) -> None:
+    people = invent_people(300)
+    pyarrow.csv.write_csv(people, tmp_path / "people.csv")
+    pyarrow.csv.write_csv(invent_trips(people), tmp_path / "trips.csv")
+    file = tmp_path / "survey.yaml"
+    file.write_text(CATALOG.format(neighbours="add_remove"))
+    terms = {"rule": "approx", "delta": "0.1", "delta_per_question": "0.001"}
+    with own_state_home(tmp_path):
+        steward.register(file)
+        open_total(State.beside(file), "1000", "1000", **terms)
+        con = dither.connect(file)
+        made = con.synthesize("people", epsilon=2, columns=["age", "hobby"], labels_epsilon=20)
+        body = read_signed(made.certificate())
+        (pot,) = con.budget().pots
+    assert Fraction(body["guarantee"]["epsilon"]) == pot.spent and pot.spent > 20
+    assert Fraction(body["guarantee"]["delta"]) == pot.delta_spent
+    assert made.facts["sources"][0] in body["guarantee"]["stated"]
 
 
 def test_every_certificate_lists_the_rules_of_the_catalog(survey: Path) -> None:

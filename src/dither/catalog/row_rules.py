@@ -110,7 +110,7 @@ def find_code(column: Column, value: str, labels: tuple[str, ...] | None) -> int
             return 0
         return listed.index(value) if value in listed else None
     if isinstance(column, Integer):
-        is_number = value.removeprefix("-").isdigit()
+        is_number = value.isascii() and len(value) < 20 and value.removeprefix("-").isdigit()
         inside = is_number and column.lower_grid <= int(value) <= column.upper_grid
         return int(value) if inside else None
     if isinstance(column, Boolean):

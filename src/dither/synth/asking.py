@@ -37,9 +37,10 @@ from dither.synth.synthesize import (
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
-from dither.synth.warm_start import PublicTable
+from dither.synth.warm_start import PublicTable, list_sources
 
-BuyLabels = Callable[[str, str], tuple[str, ...]]
+BuyLabels = Callable[[str, str], tuple[tuple[str, ...], str]]
+"""Table and column in, the labels and the release that told them out."""
 
 
 def read_synth_price(view: LedgerView, epsilon: Number | None, rho: Number | None) -> SynthPrice:
@@ -107,7 +108,13 @@ def write_remarks(tables: Sequence[Synthetic], asked: str, commitment: str) -> L
     names = " and ".join(str(made.facts["table"]) for made in tables)
     text = f"synthetic {names} by {tables[0].facts['method']}"
     return LeaseRemarks(
-        text, asked, tuple(steps), tuple(limits), tuple(unprotected), f"model {commitment}"
+        text,
+        asked,
+        tuple(steps),
+        tuple(limits),
+        tuple(unprotected),
+        f"model {commitment}",
+        tuple(dict.fromkeys(source for made in tables for source in made.facts.get("sources", ()))),
     )
 
 
@@ -164,24 +171,27 @@ class SynthAsker:
             names = tuple(name for name in names if name not in undeclared)
             undeclared = ()
         labels: dict[str, tuple[str, ...]] = {}
+        sources: list[str] = []
         if buy_labels is not None:
             # refused before labels are paid for, and for as many labels as could be bought
             most = tuple(f"?{number}" for number in range(MOST_LABELS))
             stand_ins = dict.fromkeys(undeclared, most)
             rehearsed = self._plan(table, names, method, bins, constraints, stand_ins)
             check_price(rehearsed, self._analyses, price)
-            labels = {name: buy_labels(table, name) for name in undeclared}
+            for name in undeclared:
+                labels[name], source = buy_labels(table, name)
+                sources.append(source)
             price = _add_labels_price(price, labels_epsilon, undeclared)
         plan = self._plan(table, names, method, bins, constraints, labels)
         check_price(plan, self._analyses, price)
         start = check_start(start_from, plan, self._facts(), self._list_pots())
         if start is not None:
-            return self._fit(plan, price, start)
+            return self._fit(plan, price, start, sources)
         terms = write_terms(plan, bins or {}, labels, price)
         document = self._curator.run_algorithm("synthesize", terms, self._pot)
         if document is not None:
             return read_model(document)
-        return self._fit(plan, price)
+        return self._fit(plan, price, sources=sources)
 
     def run(self, terms: Mapping[str, Any]) -> Synthetic:
         """The table that the terms of a job describe, out of one lease."""
@@ -196,11 +206,21 @@ class SynthAsker:
         return self._fit(plan, price)
 
     def _fit(
-        self, plan: SynthPlan, price: SynthPrice, start: Synthetic | PublicTable | None = None
+        self,
+        plan: SynthPlan,
+        price: SynthPrice,
+        start: Synthetic | PublicTable | None = None,
+        sources: Sequence[str] = (),
     ) -> Synthetic:
-        """Charge the lease, run the method, and sign what was released."""
+        """Charge the lease, run the method, and sign what was released.
+
+        `sources` are releases that told labels; those of an earlier table are added.
+        """
+        earlier = list_sources(start) if isinstance(start, Synthetic) else []
+        names = list(dict.fromkeys([*sources, *earlier]))
         with self._open_lease(price) as lease:
             facts = self._facts() | {"release": lease.release_id, "pots": self._list_pots()}
+            facts |= {"sources": names} if names else {}
             made = measure_table(plan, self._analyses, price, lease, facts, start)
         remarks = write_remarks([made], price.asked, made.key.hex())
         return replace(made, signed=self._curator.sign_lease(lease.release_id, remarks))

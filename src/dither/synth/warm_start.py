@@ -59,8 +59,15 @@ def check_earlier(
         )
     if earlier.columns != columns:
         raise ParameterError("start_from has other columns, bins or labels: ask for the same ones")
+    if not isinstance(earlier.facts.get("release"), str):
+        raise ParameterError("start_from does not say which release it is: leave it out")
     if not earlier.fitted.measurements:
         raise ParameterError("start_from was saved without its measurements: leave it out")
+
+
+def list_sources(earlier: Synthetic) -> list[str]:
+    """The releases that an earlier table was made from: its own, and those before it."""
+    return [earlier.facts["release"], *earlier.facts.get("sources", ())]
 
 
 def find_public_potentials(
