@@ -20,6 +20,7 @@ from dither.curator.run import CuratorSettings, make_server
 from dither.errors import DitherError, RefusedError
 from dither.identity import TokenStore
 from dither.privacy.ledger.epochs import FencedError
+from dither.privacy.ledger.misses import add_miss
 from dither.privacy.ledger.takeover import take_over
 from dither.protocol.errors import BusyError
 from dither.remote.curator import RemoteCurator
@@ -42,6 +43,15 @@ def served(tmp_path):
 
 def find_ledger(served):
     return served.server._service._datasets["clinic"]._curator.kernel.ledger
+
+
+def test_who_takes_over_goes_on_from_the_misses_of_then(served):
+    dataset = served.server._service._datasets["clinic"]
+    predecessor = steward.open_ledger(served.state)
+    add_miss(predecessor)  # after this curator was made, before it takes over
+    predecessor.close()
+    dataset.begin_epoch(is_shared=True)
+    assert dataset._schedule.misses == 1
 
 
 def test_a_curator_that_was_taken_over_charges_nothing_and_sends_nothing(served):

@@ -72,6 +72,15 @@ def test_lines_that_are_no_rows_are_left_to_one_thread(tmp_path):
         assert read_together(tmp_path / "t.csv", 3) is None
 
 
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_byte_order_mark_stays_in_its_row_whatever_stands_before(tmp_path, monkeypatch, before):
+    monkeypatch.setattr(csv_threads, "_SLAB_BYTES", 5)
+    rows = b"a,b,c\n" * before + b"\xef\xbb\xbf7,b,c\n"
+    (tmp_path / "t.csv").write_bytes(b"h,h,h\n" + rows)
+    assert read_together(tmp_path / "t.csv", 3) is None
+    assert ("\ufeff7", "b", "c") in read_alone(tmp_path / "t.csv", 3)
+
+
 def test_planted_bug_a_cut_inside_a_line_is_caught(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_bytes(b"h,h,h\n" + b"ab,cd,ef\n" * 50)
     assert read_together(tmp_path / "t.csv", 3) == read_alone(tmp_path / "t.csv", 3)

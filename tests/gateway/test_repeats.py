@@ -115,6 +115,19 @@ def test_a_fresh_answer_takes_the_place_of_the_kept_one(served, client):
     assert served.read_spent() == 2
 
 
+def test_a_fresh_ask_under_another_key_is_bought(served, client):
+    token = served.make_token()
+
+    def buy(key: str) -> str:
+        headers = {"authorization": f"Bearer {token}", "idempotency-key": key}
+        body = {"sql": COUNT, "epsilon": 1, "fresh": True}
+        answer = client.post("/api/v1/datasets/clinic/sql", json=body, headers=headers)
+        return answer.json()["info"]["release_id"]
+
+    first, again, other = buy("the-first-key"), buy("the-first-key"), buy("another-key")
+    assert first == again != other and served.read_spent() == 2
+
+
 def test_a_new_version_is_asked_anew(served, client):
     token = served.make_token()
     for _ in range(3):

@@ -81,6 +81,19 @@ def test_after_a_change_idle_connections_are_used_no_more(served, paused, monkey
     assert transport.call(messages.ReadFacts(), messages.PublicFacts).version == 1
 
 
+def test_a_call_may_take_the_last_connection_while_all_are_closed():
+    class Taken(list):
+        """Not empty when it is looked at, and empty a moment later."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    pool = SocketPool(socket.socket)
+    pool._idle = Taken([socket.socket()])
+    pool.close()
+    assert len(pool._idle) == 0
+
+
 def test_a_gateway_goes_on_with_the_curator_that_took_over(served):
     """The first stops, another listens elsewhere: the same gateway answers, the charge is there."""
     second = served.socket.with_name("second")

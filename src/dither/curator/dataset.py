@@ -108,6 +108,7 @@ class ServedDataset:
         ledger = self._curator.kernel.ledger
         if is_shared:
             take_over(ledger, socket.gethostname())
+            self._schedule.recount_misses()
         elif ledger.read_epoch().is_shared:
             raise DitherError(
                 f"the ledger of {self.name} is shared by several curators: start with --shared"

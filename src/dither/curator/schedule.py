@@ -148,6 +148,10 @@ class Schedule:
         """The length of a slot now."""
         return find_slot_length(self._first_slot_s, self.misses)
 
+    def recount_misses(self) -> None:
+        """Take the misses that another curator counted, before it was taken over from."""
+        self.misses = max(self.misses, self._log.count_misses())
+
     def read_clock(self) -> str:
         """The time of a release: the end of the slot that holds the dataset, to the second.
 

@@ -122,7 +122,8 @@ def make_router(sockets: SocketPool) -> APIRouter:
             return write_answer(result, accepted, body.certificate)
         document = describe_answer(result)
         repeats: KeptAnswers = request.app.state.repeats
-        repeats.keep(request.scope.get(REPEAT_NAME), result, document)
+        if not body.fresh:  # the same bytes under another idempotency key buy a new answer
+            repeats.keep(request.scope.get(REPEAT_NAME), result, document)
         return write_json(document)
 
     @router.post("/datasets/{dataset}/suggest", response_model=bodies.SuggestionDocument)

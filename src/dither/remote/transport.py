@@ -131,9 +131,11 @@ class SocketPool:
 
     def close(self) -> None:
         """Close all connections that no call uses."""
-        while self._idle:
-            with suppress(OSError):
-                self._idle.pop().close()
+        with suppress(IndexError):  # a call may take the last one meanwhile
+            while True:
+                connection = self._idle.pop()
+                with suppress(OSError):
+                    connection.close()
 
 
 def _is_open(connection: socket.socket) -> bool:

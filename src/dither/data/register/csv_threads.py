@@ -4,12 +4,13 @@ Without quotes a line feed ends a row and a delimiter a field, whatever stands b
 is cut at line feeds, and Arrow reads the cuts side by side. DuckDB's own parallel reader does not
 serve: at its cuts it loses lines, some of them silently. Whatever Arrow does not take as a row
 raises, and the file is then read by one thread as any other file: a line with too few fields or too
-many, bytes that are no text, a very long line.
+many, bytes that are no text, a very long line, a byte order mark where a cut begins.
 """
 
 from __future__ import annotations
 
 import mmap
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,8 +55,10 @@ def _cut_lines(path: Path) -> Iterator[bytes]:
             stop = start + _SLAB_BYTES
             stop = (content.find(b"\n", stop) + 1 or len(content)) if stop < len(content) else stop
             slab = content[start:stop]
-            if slab.strip(b"\r\n"):
-                yield slab
-            elif len(slab):
+            if not slab.strip(b"\r\n"):
                 raise ValueError("a slab of blank lines")
+            if slab.startswith(BOM_UTF8):
+                # Arrow drops it there, and where a slab begins follows from the rows before it
+                raise ValueError("a slab that begins with a byte order mark")
+            yield slab
             start = stop

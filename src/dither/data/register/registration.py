@@ -60,6 +60,8 @@ from dither.plan.facts import NO_FACTS, Facts
 
 __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
+_TRUSTING = "statistics_propagation,compressed_materialization"
+"""What the engine does by the statistics of a source."""
 
 
 @dataclass(frozen=True)
@@ -326,9 +328,17 @@ def _repair(registering: _Registering, table: Table) -> Counts:
 def _make_repaired(
     registering: _Registering, table: Table, types: Mapping[str, str], rows: str
 ) -> None:
-    """Make `dither_repaired` of the rows of a source."""
+    """Make `dither_repaired` of the rows of a source.
+
+    The least and largest values that a Parquet file names leave out its NaN, and may be wrong: an
+    optimizer that trusts them leaves repairs out, by other people's rows.
+    """
     sql, _ = repaired_rows_sql(registering.catalog, table, rows, registering.facts, types)
-    registering.run(f"CREATE OR REPLACE TEMP TABLE dither_repaired AS {sql}")
+    registering.connection.execute(f"SET disabled_optimizers = '{_TRUSTING}'")
+    try:
+        registering.run(f"CREATE OR REPLACE TEMP TABLE dither_repaired AS {sql}")
+    finally:
+        registering.connection.execute("RESET disabled_optimizers")
 
 
 def _repair_lines(registering: _Registering, table: Table) -> int:
