@@ -6,7 +6,7 @@ import math
 import sqlite3
 import threading
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from math import exp, floor
 
 import pytest
@@ -482,3 +482,13 @@ def test_a_curator_is_warm_before_its_first_question(tmp_path, monkeypatch):
             assert prepared == pots and served.read_spent() == 0
             assert (dataset._curator._rehearsals is None) == (slot_s == 0)
             assert dataset._curator.read_history("total").releases == ()
+
+
+def test_who_takes_over_waits_until_the_slots_of_earlier_releases_have_ended(log):
+    """A release was seen before its slot ended where another curator, or the same one started anew,
+    had taken over meanwhile."""
+    schedule = Schedule(0.5, log)
+    ahead = datetime.fromtimestamp(math.floor(time.time()) + 1, UTC)
+    schedule.await_slots([ahead.isoformat(), "2020-01-01T00:00:00+00:00"])
+    assert time.time() >= ahead.timestamp() + 1
+    Schedule(0, log).await_slots(["2100-01-01T00:00:00+00:00"])  # no schedule, no wait

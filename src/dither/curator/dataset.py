@@ -113,6 +113,11 @@ class ServedDataset:
             raise DitherError(
                 f"the ledger of {self.name} is shared by several curators: start with --shared"
             )
+        self._schedule.await_slots(
+            record.released_at
+            for record in self._curator.reports.history()
+            if record.released_at is not None
+        )
 
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -151,6 +151,14 @@ class Schedule:
     def recount_misses(self) -> None:
         """Take the misses that another curator counted, before it was taken over from."""
         self.misses = max(self.misses, self._log.count_misses())
+
+    def await_slots(self, release_times: Iterable[str]) -> None:
+        """Wait until all these releases of an earlier curator have come to the ends of their slots.
+
+        Until then nobody may see them. Times are rounded down, so one second is added.
+        """
+        if self.is_kept and (newest := max(release_times, default=None)) is not None:
+            _sleep_until(datetime.fromisoformat(newest).timestamp() + 1)
 
     def read_clock(self) -> str:
         """The time of a release: the end of the slot that holds the dataset, to the second.

@@ -1,7 +1,7 @@
 """Networks on registered tables: layers of a closed list, built and differentiated by the curator.
 
 A model is *data* here: widths, activations and weights, which are public. No code of the caller
-runs where rows are (rule P7 of the review). Every step is one release of a clipped gradient, under
+runs where rows are. Every step is one release of a clipped gradient, under
 a lease that was charged before the first. For any other model see `dither.learn.deep`, a library
 guarantee.
 """

@@ -3,7 +3,7 @@
 A resumed run draws fresh keys and pays its remaining steps as new ones, unless the run that wrote
 the checkpoint ended with it. All checkpoints of a run, and of the runs that were resumed from them,
 are one *family* with one count beside them, in one folder: every further run pays for all those
-before it, from whichever checkpoint they began (rule P5 of the review: two runs from a checkpoint
+before it, from whichever checkpoint they began (two runs from a checkpoint
 are two releases). Whoever copies a folder must count by hand.
 """
 

@@ -3,7 +3,7 @@
 Guarantee: every number has the law of the exact rounded Gaussian, from ChaCha20 under a key that
 the operating system drew for this object; no block of the cipher is used twice: its counter is
 (draw, attempt, position), and every draw has a number of its own, whether it is read or thrown
-away (rule P5 of the review). Proof: docs/proofs/device-noise.md.
+away. Proof: docs/proofs/device-noise.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It computes nothing from the caller's rows but their shape. What it finds: layers that mix examples
 or keep values of them, whether closed forms give the gradient that autograd gives, and the shapes
 of sums, from which the bound of float errors follows. Results of a slot must be the same bits
-whatever the other slots hold (rule P37 of the review): that is tried here, on the shapes, types,
+whatever the other slots hold: that is tried here, on the shapes, types,
 device and kernels of the run. It is a test, and the certificate names what stays assumed.
 """
 
