@@ -36,6 +36,14 @@ def _state_home_of_shared_fixtures(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _state_home_of_a_module(tmp_path_factory):
+    """Datasets that a module shares do not meet those of another module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("module-xdg")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_state_home(tmp_path_factory, monkeypatch):
     """No head of a test's ledger reaches the developer's."""

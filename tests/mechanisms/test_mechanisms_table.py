@@ -63,6 +63,7 @@ def test_every_mechanism_has_a_row():
         "grid",
         "protocol",
         "quantile_families",
+        "quantile_runs",
         "selection",
         "step_terms",
     }

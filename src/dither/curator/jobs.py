@@ -175,6 +175,16 @@ class UnpaidLease(OpenLease):
         """What the steps would cost together."""
         return self._price.value
 
+    @property
+    def charged(self) -> Fraction:
+        """Nothing."""
+        return Fraction(0)
+
+    @property
+    def release_id(self) -> str:
+        """No name: what was not charged is not in the history."""
+        return ""
+
     def release(
         self,
         query: Query,

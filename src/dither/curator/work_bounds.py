@@ -50,7 +50,7 @@ def bound_work(priced: Priced) -> float:
 
 def _bound_statement(query: MeasuredQuery, priced: Priced, length: int) -> float:
     """Seconds of one statement of the engine; its aggregates read the rows of the plan again."""
-    analysed = priced.version.kernel_analyses.analyse_rows(query.plan)
+    analysed = priced.version.analyses.analyse_rows(query.plan)
     rows = [count_declared_rows(node) for node in _walk(analysed)]
     return ROW_S * (sum(rows) + rows[0]) + BYTE_S * length * max(rows)
 

@@ -136,11 +136,11 @@ def keep_rows_sql(
 ) -> str:
     """SQL: the rows of the copy, those of an owner side by side.
 
-    All rows of owners who need no ranking, without a rank; and the first rows of the others.
+    All rows of owners who need no ranking, with the rank 0; and the first rows of the others.
     """
     others = f"SELECT * FROM {UNITS} ANTI JOIN {RANKED} USING ({OWNER})"
     unranked = _join_units(
-        f"SELECT *, NULL AS {RANK} FROM ({source})", others, catalog, table, facts
+        f"SELECT *, 0 AS {RANK} FROM ({source})", others, catalog, table, facts
     )
     ranked = limit_rows_sql(
         catalog,

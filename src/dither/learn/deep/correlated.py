@@ -85,7 +85,7 @@ def round_root_up(square: Fraction) -> Fraction:
     """The root of a number, rounded up to a multiple of 2**-40.
 
     >>> round_root_up(Fraction(2)) ** 2 >= 2, float(round_root_up(Fraction(2)))
-    (True, 1.4142135623738693)
+    (True, 1.4142135623733338)
     """
     return Fraction(math.isqrt(math.floor(square * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS)
 

@@ -1,8 +1,8 @@
 """Noise of training steps: integers from the CSPRNG, the next step's drawn on a second thread.
 
 Guarantee: every draw is used once, in the process that drew it. What was drawn ahead is thrown away
-after a fork, and neither a drawer nor its noise can be copied or pickled (
-two releases with the same noise subtract to the truth).
+after a fork, and neither a drawer nor its noise can be copied or pickled:
+two releases with the same noise subtract to the truth.
 """
 
 from __future__ import annotations
