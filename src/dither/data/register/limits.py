@@ -29,6 +29,8 @@ PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
 UNITS = "dither_units"
 COUNTED = "dither_counted"
 RANKED = "dither_ranked"
+UNRANKED = 0
+"""The rank of a row that stays whatever the order of its owner's rows."""
 TIE = "dither: two rows share the prefix of their digests"
 
 
@@ -136,11 +138,11 @@ def keep_rows_sql(
 ) -> str:
     """SQL: the rows of the copy, those of an owner side by side.
 
-    All rows of owners who need no ranking, with the rank 0; and the first rows of the others.
+    All rows of owners who need no ranking, with rank 0; and the first rows of the others.
     """
     others = f"SELECT * FROM {UNITS} ANTI JOIN {RANKED} USING ({OWNER})"
     unranked = _join_units(
-        f"SELECT *, 0 AS {RANK} FROM ({source})", others, catalog, table, facts
+        f"SELECT *, {UNRANKED} AS {RANK} FROM ({source})", others, catalog, table, facts
     )
     ranked = limit_rows_sql(
         catalog,
