@@ -54,14 +54,19 @@ def _eliminate(sizes: tuple[int, ...], cliques: Iterable[Clique]) -> list[Clique
         for first, second in combinations(clique, 2):
             neighbours[first].add(second)
             neighbours[second].add(first)
+    ranks = {attribute: _rank(attribute, neighbours, sizes) for attribute in neighbours}
     eliminated = []
     while neighbours:
-        chosen = min(neighbours, key=lambda attribute: _rank(attribute, neighbours, sizes))
+        chosen = min(ranks, key=ranks.__getitem__)
+        fill = ranks.pop(chosen)[0]
         adjacent = neighbours.pop(chosen)
         eliminated.append(tuple(sorted({chosen} | adjacent)))
         for attribute in adjacent:
             neighbours[attribute] |= adjacent
             neighbours[attribute] -= {attribute, chosen}
+        # a new edge changes the rank of whoever has both ends as neighbours, and of nobody else
+        changed = adjacent.union(*(neighbours[a] for a in adjacent)) if fill else adjacent
+        ranks |= {attribute: _rank(attribute, neighbours, sizes) for attribute in changed}
     return eliminated
 
 
@@ -77,11 +82,12 @@ def _rank(
 def _find_maximal(cliques: list[Clique]) -> tuple[Clique, ...]:
     """The cliques that lie in no other one."""
     by_length = sorted(set(cliques), key=lambda clique: (-len(clique), clique))
-    maximal: list[Clique] = []
+    maximal: list[frozenset[int]] = []
     for clique in by_length:
-        if not any({*clique} <= {*larger} for larger in maximal):
-            maximal.append(clique)
-    return tuple(sorted(maximal))
+        own = frozenset(clique)
+        if not any(own <= larger for larger in maximal):
+            maximal.append(own)
+    return tuple(sorted(tuple(sorted(clique)) for clique in maximal))
 
 
 def _span(cliques: tuple[Clique, ...]) -> tuple[tuple[int, int], ...]:
