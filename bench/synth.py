@@ -75,6 +75,22 @@ def invent_rows(rows: int, columns: int, size: int) -> np.ndarray:
     return table
 
 
+def invent_mixed(rows: int) -> tuple[np.ndarray, dict[str, int]]:
+    """Rows of 50 columns of 2 to 100 values, in which every column follows one earlier column,
+    scaled to its own values, or not, by chance."""
+    draws = np.random.default_rng(1)
+    sizes = (2, 3, 5, 8, 12, 20, 32, 50, 80, 100) * 5
+    table = np.empty((rows, len(sizes)), np.int32)
+    for column, size in enumerate(sizes):
+        table[:, column] = draws.integers(0, size, rows)
+        if column:
+            earlier = int(draws.integers(0, column))
+            follows = draws.random(rows) < 0.5
+            scaled = table[:, earlier] * size // sizes[earlier]
+            table[:, column] = np.where(follows, scaled, table[:, column])
+    return table, {f"c{number}": size for number, size in enumerate(sizes)}
+
+
 def register(folder: Path, rows: np.ndarray, sizes: dict[str, int]) -> Path:
     """Register rows as a table of people; returns the catalog."""
     os.environ["XDG_STATE_HOME"] = str(folder / "home")  # no relation to budgets of this machine
@@ -288,14 +304,33 @@ def compare_peers(epsilon: str, found: dict[str, float]) -> list[dict[str, objec
 
 
 def measure_size(
-    rows: int, columns: int, name: str, most: float, size: int = 12
-) -> dict[str, object]:
-    """CPU seconds of one fit on invented rows."""
-    sizes = {f"c{number}": size for number in range(columns)}
+    rows: np.ndarray, sizes: dict[str, int], name: str, seconds: float, megabytes: float
+) -> list[dict[str, object]]:
+    """CPU seconds and memory of one fit at epsilon 1."""
     with tempfile.TemporaryDirectory() as scratch:
-        catalog = register(Path(scratch), invent_rows(rows, columns, size), sizes)
+        catalog = register(Path(scratch), rows, sizes)
         _, took = run_fit(catalog, "1", sizes)
-    return line(name, took["cpu"], most, 1.0, unit="CPU s")
+    return [
+        line(f"{name}: CPU", took["cpu"], seconds, 1.0, unit="CPU s"),
+        line(f"{name}: memory", took["mb"], megabytes, 1.0, unit="MB"),
+    ]
+
+
+def measure_invented(
+    rows: int, columns: int, size: int, seconds: float, megabytes: float
+) -> list[dict[str, object]]:
+    """One fit on invented rows."""
+    sizes = {f"c{number}": size for number in range(columns)}
+    name = f"{rows:,} rows x {columns} columns of {size} values"
+    return measure_size(invent_rows(rows, columns, size), sizes, name, seconds, megabytes)
+
+
+def measure_million(folder: Path) -> list[dict[str, object]]:
+    """One fit on a million rows of Adult, drawn with replacement from those to fit."""
+    fitted, _, sizes = read_adult(folder)
+    drawn = fitted[np.random.default_rng(3).integers(0, len(fitted), 1_000_000)]
+    name = "1e6 rows of Adult x 14 columns"
+    return measure_size(drawn, sizes, name, 2 * MOST_CPU_SECONDS, 2 * MOST_MEGABYTES)
 
 
 def measure_propagation() -> dict[str, object]:
@@ -337,10 +372,14 @@ def main() -> None:
         epsilons = ["1"] if given.quick else list(TARGETS)
         lines += measure_adult(given.adult, 1 if given.quick else given.runs, epsilons)
     if not given.quick and given.only != "adult":
-        lines.append(measure_size(1_000_000, 14, "1e6 rows x 14 columns", 2 * MOST_CPU_SECONDS))
-        lines.append(measure_size(20_000, 50, "50 columns of 12 values", 300.0))
-        lines.append(measure_size(20_000, 50, "50 columns of 32 values", 300.0, 32))
-        lines.append(measure_size(20_000, 30, "30 columns of 256 values", 300.0, 256))
+        if given.adult is not None and (given.adult / "adult-discretised.csv").exists():
+            lines += measure_million(given.adult)
+        rows, sizes = invent_mixed(50_000)
+        name = "50,000 rows x 50 columns of 2 to 100 values"
+        lines += measure_size(rows, sizes, name, 300.0, 2 * MOST_MEGABYTES)
+        lines += measure_invented(20_000, 50, 12, 300.0, 2 * MOST_MEGABYTES)
+        lines += measure_invented(20_000, 50, 32, 300.0, 2 * MOST_MEGABYTES)
+        lines += measure_invented(20_000, 30, 256, 300.0, 2 * MOST_MEGABYTES)
     report("synth", lines, ("numpy", "scipy", "duckdb"), as_json=given.json)
 
 
