@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.shown_keys import Key, list_shown_keys
+from dither.answer.shown_keys import Key, count_shown_keys, list_shown_keys
 from dither.plan.algebra import Cells, Quantiles
 from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 
@@ -73,7 +73,7 @@ def count_cells(recipe: Recipe, grouping_set: GroupingSet) -> int | None:
     """Count the rows of a grouping set; None if its keys are selected from the data."""
     if grouping_set.selection is not None:
         return None
-    return math.prod(len(list_keys(recipe.keys[key])) for key in grouping_set.keys)
+    return math.prod(count_shown_keys(recipe.keys[key].domain) for key in grouping_set.keys)
 
 
 def count_numbers(recipe: Recipe, query: int) -> int:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.answer.alternatives import is_chosen_by_noise, list_alternatives, list_noisy_values
-from dither.answer.blocks import count_cells, count_numbers, list_keys
+from dither.answer.blocks import count_cells, count_numbers
 from dither.answer.choose_rows import choose_rows, chooses_rows_by_noise, list_conjuncts
 from dither.answer.column_info import OF_WHAT_IS_SHOWN, TOO_MANY
 from dither.answer.selection import IntervalSelection, count_candidates
+from dither.answer.shown_keys import count_shown_keys
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import atoms_of
@@ -113,5 +114,6 @@ def _make_zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
         if any(position[0] == query for position in grouping_set.positions)
     )
     return (0,) * (
-        math.prod(len(list_keys(recipe.keys[key])) for key in keys) * count_numbers(recipe, query)
+        math.prod(count_shown_keys(recipe.keys[key].domain) for key in keys)
+        * count_numbers(recipe, query)
     )

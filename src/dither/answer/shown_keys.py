@@ -17,6 +17,11 @@ def list_shown_keys(domain: Domain) -> list[Key]:
     return [*labels, None] if domain.nullable else labels
 
 
+def count_shown_keys(domain: Domain) -> int:
+    """Count what `list_shown_keys` lists, without listing it."""
+    return list_keys("key", domain).size + domain.nullable
+
+
 def _label_grid_point(domain: Domain, grid: int) -> Key:
     """Turn an integer of the grid into the value that people read, such as a label or a date."""
     match domain.kind:
