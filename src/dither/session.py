@@ -238,7 +238,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
                 question,
                 refusal,
                 self.catalog,
-                lambda subquestion: self._preview(subquestion)[1],
+                lambda subquestion: self._preview(subquestion, finds_earlier=False)[1],
                 None if was_rehearsed else lambda subquestion: self._ask(subquestion, False, True),
                 lambda subquestion: self._ask(subquestion, fresh, dry_run),
                 self._curator.read_public,
@@ -332,8 +332,11 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         """
         return self._curator.view(self._pot)
 
-    def _preview(self, question: Asked) -> tuple[Offered, Preview]:
-        """Price a question and preview its error; the offer comes with it."""
+    def _preview(self, question: Asked, *, finds_earlier: bool = True) -> tuple[Offered, Preview]:
+        """Price a question and preview its error; the offer comes with it.
+
+        Without `finds_earlier`, the ledger's history is not searched for releases to reuse.
+        """
         view = self._view()
         bound = self._offers.bind(question)
         pot = next((pot for pot in self._curator.list_pots() if pot.name == self._pot), None)
@@ -349,7 +352,8 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         stored = pot is not None and self._curator.has_answer(offered.priced)
         quote = quote_charge(pot, offered.priced)
         preview = make_preview(offered.priced, offered.recipe, terms, pot, quote, stored, widths)
-        earlier = None if stored else self._find_earlier(offered, view, is_stored=False)
+        is_new = finds_earlier and not stored
+        earlier = self._find_earlier(offered, view, is_stored=False) if is_new else None
         return offered, replace(preview, earlier=None if earlier is None else earlier.describe())
 
     def _find_stored(
