@@ -113,6 +113,21 @@ def test_cancel_ends_a_statement(both):
 
 
 @pytest.mark.all
+def test_cancel_ends_no_statement_of_another_session(both):
+    """Another engine of the same application goes on while this one is cancelled."""
+    engine = both.measurer.engine
+    other = engine._open()
+    answers: list[Any] = []
+    long = "SELECT sum(a.id * b.id % 7) AS s FROM range(20000) a CROSS JOIN range(20000) b"
+    thread = threading.Thread(target=lambda: answers.append(other.sql(long).toArrow()))
+    thread.start()
+    while thread.is_alive():
+        engine.interrupt()
+        thread.join(0.2)
+    assert answers and answers[0].num_rows == 1
+
+
+@pytest.mark.all
 def test_a_copy_without_one_of_its_files_is_not_opened(both):
     """Without a file the copy would answer without some people."""
     engine = both.measurer.engine

@@ -14,6 +14,9 @@ from dither.data.quoting import name as quote_name
 _SECONDS_TO_CANCEL = 10.0
 _NUMERIC = 1700
 _TEXTS = (25, 1043)
+_PLANNING = {"enable_nestloop": "off", "work_mem": "64MB", "jit": "off"}
+"""The copy has no statistics of values, so that a plan does not follow from what rows hold. Without
+them the server takes joins for tiny and would run one table through the other row by row."""
 
 
 class PostgresEngine:
@@ -34,6 +37,8 @@ class PostgresEngine:
         try:
             connection.execute("SET default_transaction_read_only = on")
             connection.execute(f"SET search_path = {quote_name(self._schema)}")
+            for setting, value in _PLANNING.items():
+                connection.execute(f"SET {setting} = '{value}'")
         except self._errors:
             connection.close()
             raise MeasureError("the registered copy cannot be opened") from None
@@ -77,22 +82,26 @@ class PostgresEngine:
         """Run a statement and return its rows as an Arrow table."""
         import pyarrow as pa
 
-        rows, types = self._fetch(run)
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+        rows, described = self._fetch(run)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
         arrays = [
             pa.array(column, _arrow_type(pa, code))
-            for column, code in zip(columns, types, strict=True)
+            for column, (_, code) in zip(columns, described, strict=True)
         ]
-        return pa.table(arrays, names=[f"c{index}" for index in range(len(arrays))])
+        return pa.table(arrays, names=[column for column, _ in described])
 
-    def _fetch(self, run: str) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """Run a statement; connect again first where an earlier try lost the connection."""
+    def _fetch(self, run: str) -> tuple[list[tuple[Any, ...]], list[tuple[str, int]]]:
+        """Run a statement and return its rows, with names and types of its columns.
+
+        Connects again first where an earlier try lost the connection.
+        """
         try:
             if self.connection.closed:
                 self.connection = self._connect()
             cursor = self.connection.execute(run)
             assert cursor.description is not None
-            return cursor.fetchall(), [column.type_code for column in cursor.description]
+            described = [(column.name, column.type_code) for column in cursor.description]
+            return cursor.fetchall(), described
         except self._errors:
             raise MeasureError("the engine failed") from None
 
