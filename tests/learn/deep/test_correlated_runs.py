@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from dither.errors import ParameterError
 from dither.learn.deep import compose_trials, release
 from dither.learn.deep.factors import BandedFactor, StepFactor
 from dither.learn.deep.noise import NoiseDrawer
+from dither.learn.deep.run import TrainingRun
 from tests.learn.deep.runs import make_trainer
 
 pytestmark = pytest.mark.all
@@ -105,6 +108,27 @@ def test_a_run_with_correlated_noise_is_one_loop_without_checkpoints(tmp_path) -
     for wrong in ({"clipping": "adaptive"}, {"bands": 5}, {"noise": "integer", "bands": 2}):
         with pytest.raises(ParameterError):
             make_trainer(make_linear(), push, **{"noise": "banded"} | wrong)
+
+
+def test_no_row_follows_a_step_that_failed(monkeypatch) -> None:
+    """Else who skips the steps of all other groups has one unit in every row: 1.66 times the
+    sensitivity that is paid for."""
+    rows = record_rows(monkeypatch)
+    trainer = make_trainer(make_linear(), push, noise="banded", epochs=8)
+    honest = TrainingRun._sum_slots
+
+    def fail(this, slots):
+        if trainer.steps_done % trainer.plan.separation != 1:
+            raise OSError("a row cannot be read")
+        return honest(this, slots)
+
+    monkeypatch.setattr(TrainingRun, "_sum_slots", fail)
+    for token in trainer.batches((ROWS * 100, DATA[1])):
+        with suppress(OSError, ParameterError):
+            trainer.step(token)
+    moved = torch.stack(rows).double().square().sum(0).sqrt()
+    assert float(moved.max()) <= trainer.facts.grid.sigma / trainer.plan.noise_multiplier
+    assert len(rows) == 1
 
 
 def test_trials_compose_with_what_groups_need_of_delta() -> None:

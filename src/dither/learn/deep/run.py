@@ -87,6 +87,7 @@ class TrainingRun:
             device=self._stage.inputs.device,
             ranks=ranks,
         )
+        self._has_failed = False
         self._graph: BlockGraph | None = None
         if settings.has_graphs and settings.clipping != "adaptive":
             self._graph = record_block(self._clip_block, self._stage, store)
@@ -183,6 +184,7 @@ class TrainingRun:
                 "the model changed since its rehearsal (train or eval, trained parameters, hooks): "
                 "set it up before batches() or fit, and leave it so"
             )
+        self._refuse_after_failure()
         slots = self._stage.slots
         filled = self._draw_slots(is_last=is_last)
         totals: dict[str, Tensor] = {}
@@ -201,6 +203,20 @@ class TrainingRun:
             for name, parameter in self._trained.items()
         ]
         self._move(self.release.release(sums, balance, is_last=is_last))
+        self._has_failed = False
+
+    def _refuse_after_failure(self) -> None:
+        """Refuse a step after one that failed, where noise is correlated; note that one began.
+
+        A step that was drawn and has no row would move the rows of a unit closer together than
+        their price allows.
+        """
+        if self._has_failed and isinstance(self._plan, CorrelatedPlan):
+            raise ParameterError(
+                "a step of this run failed, and correlated noise needs every step in a row of its "
+                "own: make a new trainer, and both are paid for"
+            )
+        self._has_failed = True
 
     @property
     def _size(self) -> int:
