@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -34,7 +35,36 @@ def test_tree_sensitivity_by_brute_force():
         assert (
             max(blocks_holding(step, steps) for step in range(1, steps + 1)) == steps.bit_length()
         )
-    assert tree_sensitivity(8, 3, 2, "replace") == Sensitivity.of(cells=16, largest=3)
+    moved = tree_sensitivity(8, 3, 2, "replace")
+    assert (moved.l1, moved.linf, moved.l2_squared) == (16 * 3, 4 * 3, 4 * (2 + 4 + 4 + 4) * 9)
+
+
+def move_blocks(changes):
+    """Brute force: how far changes of the steps move each block that is in a prefix."""
+    steps = len(changes)
+    return [
+        sum(changes[end - (1 << level) : end])
+        for level in range(steps.bit_length())
+        for end in range(1 << level, steps + 1, 2 << level)
+    ]
+
+
+def test_a_unit_in_several_steps_moves_shared_blocks_by_all_of_them():
+    """Steps 1 to 4 of 1,024: 150 in squared L2, not 4 times the 11 levels."""
+    for steps, most, largest in ((1, 1, 2), (5, 2, 1), (8, 2, 3), (8, 4, 1), (9, 3, 1)):
+        for neighbours, size in (("add_remove", largest), ("replace", 2 * largest)):
+            stated = tree_sensitivity(steps, largest, most, neighbours)
+            for chosen in combinations(range(steps), min(most, steps)):
+                changes = [size * (step in chosen) for step in range(steps)]
+                moved = np.array(move_blocks(changes))
+                assert np.count_nonzero(moved) <= stated.l0
+                assert np.abs(moved).sum() <= stated.l1
+                assert np.abs(moved).max() <= stated.linf
+                assert (moved**2).sum() <= stated.l2_squared
+    first_four = np.array(move_blocks([1] * 4 + [0] * 1020))
+    counter = TreeCounter.for_rho("0.5", steps=1024, steps_per_unit=4)
+    assert (first_four**2).sum() == 150
+    assert 150 / (2 * counter.noise.sigma**2) <= Fraction(1, 2)
 
 
 class Silent(IntegerLaplace):
@@ -136,6 +166,19 @@ BUGS = {
             ),
             (TreeCounter, "levels", property(lambda self: math.ceil(math.log2(self.steps)))),
             (TreeCounter, "__post_init__", lambda self: None),
+        ),
+    ),
+    "tree-blocks-move-by-one-step": Bug(
+        "every block moves by one step of a unit, though several lie in it",
+        test_a_unit_in_several_steps_moves_shared_blocks_by_all_of_them,
+        (
+            (
+                tree_counter,
+                "tree_sensitivity",
+                lambda steps, largest, k, neighbours: Sensitivity.of(
+                    cells=steps.bit_length() * k, largest=largest
+                ),
+            ),
         ),
     ),
     "tree-noise-of-one-level": Bug(

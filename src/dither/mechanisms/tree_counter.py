@@ -4,10 +4,10 @@ A prefix is a few blocks.
 
 A step lies in at most levels = n.bit_length() released blocks (not ceil(log2 n): that is one too
 few for every power of two), so the blocks are a vector of which a unit that appears in at most
-`steps_per_unit` steps, in each by at most `largest`, moves levels * steps_per_unit cells by at most
-`largest` each; twice as many if it is replaced. Guarantee: that of integer Laplace or Gaussian
-noise towards this sensitivity. The prefix up to t carries popcount(t) noises. Proof:
-docs/proofs/tree-counter.md#levels.
+`steps_per_unit` steps, in each by at most `largest`, moves levels * steps_per_unit * largest in L1;
+twice that if it is replaced. Several of its steps may lie in one block, which moves by all of them.
+Guarantee: that of integer Laplace or Gaussian noise towards this sensitivity. The prefix up to t
+carries popcount(t) noises. Proof: docs/proofs/tree-counter.md#levels.
 
 >>> counter = TreeCounter.for_epsilon(1, steps=1000)
 >>> counter.levels, counter.noise.scale, counter.loss().epsilon
@@ -43,14 +43,23 @@ def tree_sensitivity(steps: int, largest: int, steps_per_unit: int, neighbours: 
     """Bound how far one unit moves the vector of all block sums.
 
     One unit is in at most `steps_per_unit` steps and changes each by at most `largest`. One step
-    is in at most steps.bit_length() blocks. A replaced unit changes its old steps and its new ones.
+    is in one block of each of steps.bit_length() levels, at most; a block of level l holds up to
+    2**l steps of the unit, which then move it together. A replaced unit changes its old steps and
+    its new ones.
     """
     for name, value in (("steps", steps), ("largest", largest), ("steps_per_unit", steps_per_unit)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
     levels = steps.bit_length()
-    moved_steps = steps_per_unit * (2 if neighbours == "replace" else 1)
-    return Sensitivity.of(cells=levels * moved_steps, largest=largest)
+    times = 2 if neighbours == "replace" else 1
+    moved_steps = times * steps_per_unit
+    in_one_block = [times * min(steps_per_unit, 1 << level) for level in range(levels)]
+    return Sensitivity(
+        l0=levels * moved_steps,
+        l1=levels * moved_steps * largest,
+        l2_squared=moved_steps * sum(in_one_block) * largest**2,
+        linf=in_one_block[-1] * largest,
+    )
 
 
 @dataclass(frozen=True)
