@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from dither.curator import work_bounds
 from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work, count_declared_rows
 from dither.embedded import EmbeddedCurator
 from dither.errors import RefusedError
+from dither.plan.algebra import Scan, UnitVectors
+from dither.plan.encodings import Intercept, Scaled
+from dither.plan.network_functions import NetworkGradient, NetworkLayer
 from dither.session import Connection
 from tests.datasets import clinic
 from tests.datasets.served_clinic import BY_WARD, COUNT, ROWS
@@ -62,3 +67,27 @@ def test_a_question_whose_declared_sizes_pass_an_hour_is_refused_for_free(con, m
     with pytest.raises(RefusedError, match="smaller max_rows"):
         bound_work(price(con, COUNT))
     assert con._curator.kernel.ledger.pot("total").spent == 0
+
+
+def test_a_training_is_bounded_by_its_steps_and_declared_sizes(con):
+    """A layer of two scores of one feature: 4 numbers of at most 1,000 rows."""
+    layer = NetworkLayer(((0, 0), (0, 0)), "none", False)
+    vectors = UnitVectors(
+        Scan("visits"),
+        (Intercept(), Scaled("age")),
+        NetworkGradient("ward", (layer,)),
+        Fraction(1),
+        Fraction(1, 100),
+    )
+    analyses = con._curator.kernel.version.analyses
+    rows = analyses.analyse_rows(vectors.plan)
+    step_s = work_bounds.TRAINING_STEP_S + 4 * work_bounds.TRAINED_NUMBER_S
+    step_s += 4_000 * work_bounds.NETWORK_NUMBER_S * (1 + 4 / work_bounds.LONG_VECTOR)
+    expected = 2_000 * ROW_S + 10 * step_s
+    assert work_bounds.bound_training(vectors, rows, 10) == pytest.approx(expected)
+    work_bounds.check_training(vectors, analyses, 10, expected * 1.001)
+    work_bounds.check_training(vectors, analyses, 10, None)
+    with pytest.raises(RefusedError, match="--job-slot"):
+        work_bounds.check_training(vectors, analyses, 10, expected * 0.999)
+    with pytest.raises(RefusedError, match="keeps at most"):
+        work_bounds.check_training(vectors, analyses, 10**7, None)

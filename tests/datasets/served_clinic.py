@@ -76,8 +76,10 @@ def make_pool(path: Path) -> SocketPool:
     return SocketPool(lambda: connect_to_socket(path))
 
 
-def start_server(file: Path, home: Path, path: Path, slot_s: float = 0) -> CuratorServer:
-    server = make_server(CuratorSettings((file,), path, home, slot_s=slot_s))
+def start_server(
+    file: Path, home: Path, path: Path, slot_s: float = 0, job_s: float = 0
+) -> CuratorServer:
+    server = make_server(CuratorSettings((file,), path, home, slot_s=slot_s, job_s=job_s))
     threading.Thread(target=server.serve, daemon=True).start()
     return server
 

@@ -314,6 +314,27 @@ def test_a_job_that_takes_long_to_price_is_refused_before_it_holds_the_dataset(m
     dataset._check_pricing(0.0, 60)
 
 
+def test_a_training_that_would_be_a_miss_is_refused_for_free(tmp_path):
+    """Nine misses, for an epsilon of a millionth: the slots of all askers 512 times as long."""
+    with own_state_home(tmp_path), tempfile.TemporaryDirectory(prefix="dither") as short:
+        clinic = register(tmp_path / "site")
+        open_budget(clinic)
+        tokens = TokenStore(tmp_path / "home")
+        token = tokens.create_token("eve", "clinic", "analyst", ("total",), 1)[0]
+        path = Path(short) / "s"
+        server = start_server(clinic.file, tmp_path / "home", path, 0.14, job_s=60)
+        con = Connection(RemoteCurator(SocketTransport(make_pool(path), "clinic", token)))
+        layers = [{"width": 256}, {"width": 256}]
+        for steps, words in ((280, "longer --job-slot"), (5_000, "keeps at most")):
+            model = learn.NetworkClassifier("1e-6", n=ROWS, layers=layers, steps=steps)
+            with pytest.raises(RefusedError, match=words):
+                model.fit_table(con, "patients", target="readmitted")
+        assert set(clinic.spent().values()) == {0}
+        assert server._service._datasets["clinic"]._schedule.misses == 0
+        server.stop()
+        tokens.close()
+
+
 def write_ridge(served: ServedPatients) -> FitTerms:
     return FitTerms(
         estimator="Ridge",

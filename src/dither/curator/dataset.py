@@ -31,7 +31,7 @@ from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
 from dither.curator.released import find_release, write_paid_release
 from dither.curator.reply_limits import check_size, list_visible_pots
-from dither.curator.schedule import Schedule
+from dither.curator.schedule import WORK_SHARE, Schedule
 from dither.curator.stored_answers import NOT_STORED, confirm_repeat, repeat_release
 from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
@@ -193,8 +193,9 @@ class ServedDataset:
             import_algorithm(call)
             started = time.thread_time()
             self._curator.view(call.pot)
-            check_job(call, self._curator)
-            self._check_pricing(started, max(self._job_s, self._schedule.slot_s))
+            held_s = max(self._job_s, self._schedule.slot_s)
+            check_job(call, self._curator, WORK_SHARE * held_s if self.keeps_schedule else None)
+            self._check_pricing(started, held_s)
             reading.is_followed_by_slot = True
         with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():
             self._limit_engine()

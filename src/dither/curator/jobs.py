@@ -24,6 +24,7 @@ from dither.answer.leased import (
 from dither.canonical import Number, digest, exact
 from dither.catalog import Catalog
 from dither.curator.ask_log import AskLog, KeptJob
+from dither.curator.work_bounds import check_training
 from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError, UnavailableError
 from dither.plan.algebra import Query
@@ -66,14 +67,15 @@ def import_algorithm(call: RunJob) -> None:
         ) from None
 
 
-def check_job(call: RunJob, curator: EmbeddedCurator) -> None:
-    """Refuse a job that public facts forbid. Nothing is charged or read.
+def check_job(call: RunJob, curator: EmbeddedCurator, longest_s: float | None = None) -> None:
+    """Refuse a job that public facts forbid, or whose training may work for longer than
+    `longest_s`. Nothing is charged or read.
 
     So whatever an algorithm makes of odd parameters, such as a text where it computes, is a refusal
     of these and no fault of the curator.
     """
     try:
-        _run(call, JobAccess(curator, call.pot, may_charge=False))
+        _run(call, JobAccess(curator, call.pot, may_charge=False, longest_s=longest_s))
     except ChargeReachedError:
         return
     except DitherError:
@@ -206,9 +208,17 @@ class UnpaidLease(OpenLease):
 class JobAccess:
     """What an algorithm asks of the curator: public facts, and leases of one pot."""
 
-    def __init__(self, curator: EmbeddedCurator, pot: str, *, may_charge: bool) -> None:
+    def __init__(
+        self,
+        curator: EmbeddedCurator,
+        pot: str,
+        *,
+        may_charge: bool,
+        longest_s: float | None = None,
+    ) -> None:
         self._curator = curator
         self._may_charge = may_charge
+        self._longest_s = longest_s
         self.pot = pot
         self.release_id = ""
 
@@ -258,6 +268,7 @@ class JobAccess:
         first: Request = write_request(query, Price(rho=exact(rho, "rho")), self.pot, None, False)
         if not self._may_charge:
             self._curator.check_fixed_lease(first, steps)
+            check_training(query, self.kernel.version.analyses, steps, self._longest_s)
         self._check_charge()
         return self._note(self._curator.open_fixed_lease(first, steps))
 

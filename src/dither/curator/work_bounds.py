@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from dither.canonical import dumps
 from dither.curator.reply_limits import count_numbers
 from dither.errors import RefusedError
-from dither.plan.algebra import MeasuredQuery
+from dither.plan.algebra import MeasuredQuery, Query, Scores, UnitVectors
 from dither.plan.analyse import Analysed
+from dither.plan.analysed_query import Analyses
+from dither.plan.network_functions import NetworkGradient
+from dither.plan.vectors import MOST_KEPT, count_vector_numbers, kept_bytes
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.kernel.statements import statements
 from dither.rules import PrivacyRule
@@ -30,6 +33,16 @@ STEP_S = 1e-3
 PRICED_BYTE_S = 0.5e-6
 """Seconds for one step, and for one byte of the written request: the kernel prices it again."""
 LONGEST_WORK_S = 3600.0
+TRAINING_STEP_S = 20e-3
+TRAINED_NUMBER_S = 3e-6
+"""Seconds for one step of a training, and for each number that it releases: noise, and storing."""
+VECTOR_NUMBER_S = 5e-9
+NETWORK_NUMBER_S = 30e-9
+"""Seconds for one number of the vector of one row; those of a network are made layer by layer."""
+LONG_VECTOR = 1 << 15
+"""Vectors of so many numbers take twice as long for each: few rows fit into a block of them."""
+MOST_TRAINED_NUMBERS = 20_000_000
+"""Released by all steps of one job, which keeps them until its end."""
 
 
 def bound_work(priced: Priced) -> float:
@@ -48,11 +61,56 @@ def bound_work(priced: Priced) -> float:
     return seconds
 
 
+def check_training(query: Query, analyses: Analyses, steps: int, longest_s: float | None) -> None:
+    """Refuse a training that its declared sizes let work for longer than `longest_s`, or release
+    more numbers than a curator keeps; None is no limit of time.
+
+    It would be a miss, which makes the slots of everybody longer for ever, or end the curator for
+    want of memory.
+    """
+    vectors = query.cells if isinstance(query, Scores) else query
+    if not isinstance(vectors, UnitVectors):
+        return
+    rows = analyses.analyse_rows(vectors.plan)
+    numbers = steps * count_vector_numbers(vectors, rows)
+    if numbers > MOST_TRAINED_NUMBERS:
+        raise RefusedError(
+            f"all steps of this training release {numbers:,} numbers, and a job keeps at most "
+            f"{MOST_TRAINED_NUMBERS:,}: choose fewer steps, columns or weights",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
+    seconds = bound_training(vectors, rows, steps)
+    if longest_s is not None and seconds > longest_s:
+        raise RefusedError(
+            f"the declared sizes let this training work for {seconds:,.0f} s, and a job of this "
+            f"curator has {longest_s:,.1f} s: choose fewer steps, columns or weights, or let the "
+            "steward serve it with a longer --job-slot",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
+
+
+def bound_training(vectors: UnitVectors, rows: Analysed, steps: int) -> float:
+    """Seconds that so many steps may take: rows that fit into memory are read once."""
+    numbers = count_vector_numbers(vectors, rows)
+    is_network = isinstance(vectors.function, NetworkGradient)
+    number_s = NETWORK_NUMBER_S if is_network else VECTOR_NUMBER_S
+    readings = 1 if kept_bytes(vectors, rows) <= MOST_KEPT else steps
+    made_s = count_declared_rows(rows) * numbers * number_s * (1 + numbers / LONG_VECTOR)
+    step_s = TRAINING_STEP_S + numbers * TRAINED_NUMBER_S + made_s
+    return readings * _bound_rows(rows) + steps * step_s
+
+
 def _bound_statement(query: MeasuredQuery, priced: Priced, length: int) -> float:
     """Seconds of one statement of the engine; its aggregates read the rows of the plan again."""
     analysed = priced.version.analyses.analyse_rows(query.plan)
+    most = max(count_declared_rows(node) for node in _walk(analysed))
+    return _bound_rows(analysed) + BYTE_S * length * most
+
+
+def _bound_rows(analysed: Analysed) -> float:
+    """Seconds for the rows of every operator of a plan, and for those that come out once more."""
     rows = [count_declared_rows(node) for node in _walk(analysed)]
-    return ROW_S * (sum(rows) + rows[0]) + BYTE_S * length * max(rows)
+    return ROW_S * (sum(rows) + rows[0])
 
 
 def count_declared_rows(analysed: Analysed) -> int:
