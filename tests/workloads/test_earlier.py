@@ -52,6 +52,8 @@ def test_a_query_in_the_span_is_answered_at_no_new_loss(
     derived = asked.answer()
     assert survey.read_spent() == spent
     assert derived.info["sources"] == [first.info["release_id"]]
+    # it said that 0 of 0 are spent: what a rebuilt source does not know
+    assert derived.info["charges"] == {} and not {"pot_spent_after", "pot_cap"} & {*derived.info}
     pair = first.answer(PAIRS.products[0]).reshape(16, 2)
     (both, whole) = derived.products
     assert np.allclose(derived.answer(both).reshape(16, 2), pair.cumsum(axis=0))

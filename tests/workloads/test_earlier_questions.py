@@ -33,6 +33,7 @@ def test_a_question_is_answered_from_a_workload_without_data_or_charge(
     assert isinstance(result, EarlierResult) and survey.read_spent() == spent
     assert result.info["sources"] == [first.info["release_id"]] == [*preview.earlier.release_ids]
     assert "answered from earlier releases" in str(result)
+    assert result.info["charges"] == {} and not {"pot_spent_after", "pot_cap"} & {*result.info}
     cells = first.answer(first.products[0]).reshape(16, 2).sum(axis=0)
     table = result.to_dict()
     assert table["sex"] == ["f", "m"] and table["n"] == pytest.approx(cells.tolist())

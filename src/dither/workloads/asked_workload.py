@@ -97,12 +97,10 @@ class AskedWorkload:
         return self._make_earlier_result(self.earlier)
 
     def _make_earlier_result(self, earlier: EarlierAnswer) -> WorkloadResult:
-        info = self._describe(earlier.release, self.bound.recipe) | {
-            "release_id": f"derived from {', '.join(earlier.release_ids)}",
+        info = earlier.correct_info(self._describe(earlier.release, self.bound.recipe)) | {
             "strategy": earlier.offer.plan.name,
             "noise": earlier.offer.noise,
             "scale": 1,
-            "sources": list(earlier.release_ids),
         }
         sources = earlier.sources
 

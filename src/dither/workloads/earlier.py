@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -263,6 +264,21 @@ class EarlierAnswer:
     def release_ids(self) -> tuple[str, ...]:
         """The names of the sources."""
         return tuple(source.release_id for source in self.sources)
+
+    def correct_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        """The facts of the first source, as those of what was computed from all of them.
+
+        Balances are left out: nothing was charged, and a rebuilt source does not know them.
+        """
+        balances = ("pot_spent_after", "pot_cap")
+        kept = {name: fact for name, fact in info.items() if name not in balances}
+        return kept | {
+            "release_id": f"derived from {', '.join(self.release_ids)}",
+            "sources": list(self.release_ids),
+            "charged": "0/1",
+            "charges": {},
+            "repeated": True,
+        }
 
 
 def find_earlier_answer(

@@ -68,15 +68,7 @@ class EarlierQuestion:
     ) -> EarlierResult:
         """The answer with intervals. Nothing is read, nothing is charged."""
         names = ", ".join(self.answer.release_ids)
-        info = describe(self.answer.release, self.bound.recipe)
-        info.pop("pot_spent_after", None)
-        info |= {
-            "release_id": f"derived from {names}",
-            "sources": list(self.answer.release_ids),
-            "charged": "0/1",
-            "charges": {},
-            "repeated": True,
-        }
+        info = self.answer.correct_info(describe(self.answer.release, self.bound.recipe))
 
         def certify(
             _: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
