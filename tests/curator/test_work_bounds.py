@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from dither.answer.leased import write_request
 from dither.curator import work_bounds
 from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work, count_declared_rows
 from dither.embedded import EmbeddedCurator
@@ -13,6 +14,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import Scan, UnitVectors
 from dither.plan.encodings import Intercept, Scaled
 from dither.plan.network_functions import NetworkGradient, NetworkLayer
+from dither.privacy.kernel.request import Price
 from dither.session import Connection
 from tests.datasets import clinic
 from tests.datasets.served_clinic import BY_WARD, COUNT, ROWS
@@ -69,20 +71,22 @@ def test_a_question_whose_declared_sizes_pass_an_hour_is_refused_for_free(con, m
     assert con._curator.kernel.ledger.pot("total").spent == 0
 
 
+def make_network(width: int) -> UnitVectors:
+    """Gradients of a network with one hidden layer of a feature and a constant."""
+    hidden = NetworkLayer(tuple((0, 0) for _ in range(width)), "tanh", False)
+    last = NetworkLayer(3 * ((0,) * (width + 1),), "none", False)  # three wards
+    function = NetworkGradient("ward", (hidden, last))
+    features = (Intercept(), Scaled("age"))
+    return UnitVectors(Scan("visits"), features, function, Fraction(1), Fraction(1, 100))
+
+
 def test_a_training_is_bounded_by_its_steps_and_declared_sizes(con):
-    """A layer of two scores of one feature: 4 numbers of at most 1,000 rows."""
-    layer = NetworkLayer(((0, 0), (0, 0)), "none", False)
-    vectors = UnitVectors(
-        Scan("visits"),
-        (Intercept(), Scaled("age")),
-        NetworkGradient("ward", (layer,)),
-        Fraction(1),
-        Fraction(1, 100),
-    )
+    """A hidden layer of one number: 8 weights, and at most 1,000 rows."""
+    vectors = make_network(1)
     analyses = con._curator.kernel.version.analyses
     rows = analyses.analyse_rows(vectors.plan)
-    step_s = work_bounds.TRAINING_STEP_S + 4 * work_bounds.TRAINED_NUMBER_S
-    step_s += 4_000 * work_bounds.NETWORK_NUMBER_S * (1 + 4 / work_bounds.LONG_VECTOR)
+    step_s = work_bounds.TRAINING_STEP_S + 8 * work_bounds.TRAINED_NUMBER_S
+    step_s += 8_000 * work_bounds.VECTOR_NUMBER_S * (1 + 8 / work_bounds.LONG_VECTOR)
     expected = 2_000 * ROW_S + 10 * step_s
     assert work_bounds.bound_training(vectors, rows, 10) == pytest.approx(expected)
     work_bounds.check_training(vectors, analyses, 10, expected * 1.001)
@@ -91,3 +95,10 @@ def test_a_training_is_bounded_by_its_steps_and_declared_sizes(con):
         work_bounds.check_training(vectors, analyses, 10, expected * 0.999)
     with pytest.raises(RefusedError, match="keeps at most"):
         work_bounds.check_training(vectors, analyses, 10**7, None)
+
+
+def test_a_sum_of_vectors_holds_as_long_as_all_their_numbers_take(con):
+    """It held the slots of a count: two misses at once, for a millionth of rho."""
+    request = write_request(make_network(256), Price(rho=1), "total", None, False)
+    priced = con._curator.kernel.price(request)
+    assert bound_work(priced) > 1000 * (2 * 256 + 3 * 257) * work_bounds.VECTOR_NUMBER_S

@@ -17,8 +17,12 @@ from dither.errors import RefusedError
 from dither.plan.algebra import MeasuredQuery, Query, Scores, UnitVectors
 from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import Analyses
-from dither.plan.network_functions import NetworkGradient
-from dither.plan.vectors import MOST_KEPT, count_vector_numbers, kept_bytes
+from dither.plan.vectors import (
+    MOST_KEPT,
+    count_vector_numbers,
+    is_rounded_by_factor,
+    kept_bytes,
+)
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.kernel.statements import statements
 from dither.rules import PrivacyRule
@@ -36,9 +40,10 @@ LONGEST_WORK_S = 3600.0
 TRAINING_STEP_S = 20e-3
 TRAINED_NUMBER_S = 3e-6
 """Seconds for one step of a training, and for each number that it releases: noise, and storing."""
-VECTOR_NUMBER_S = 5e-9
-NETWORK_NUMBER_S = 30e-9
-"""Seconds for one number of the vector of one row; those of a network are made layer by layer."""
+VECTOR_NUMBER_S = 30e-9
+PRODUCT_NUMBER_S = 5e-9
+"""Seconds for one number of the vector of one row; less where vectors are added up by products of
+matrices, and are never made."""
 LONG_VECTOR = 1 << 15
 """Vectors of so many numbers take twice as long for each: few rows fit into a block of them."""
 MOST_TRAINED_NUMBERS = 20_000_000
@@ -91,20 +96,25 @@ def check_training(query: Query, analyses: Analyses, steps: int, longest_s: floa
 
 def bound_training(vectors: UnitVectors, rows: Analysed, steps: int) -> float:
     """Seconds that so many steps may take: rows that fit into memory are read once."""
-    numbers = count_vector_numbers(vectors, rows)
-    is_network = isinstance(vectors.function, NetworkGradient)
-    number_s = NETWORK_NUMBER_S if is_network else VECTOR_NUMBER_S
     readings = 1 if kept_bytes(vectors, rows) <= MOST_KEPT else steps
-    made_s = count_declared_rows(rows) * numbers * number_s * (1 + numbers / LONG_VECTOR)
-    step_s = TRAINING_STEP_S + numbers * TRAINED_NUMBER_S + made_s
+    released_s = TRAINED_NUMBER_S * count_vector_numbers(vectors, rows)
+    step_s = TRAINING_STEP_S + released_s + _bound_vectors(vectors, rows)
     return readings * _bound_rows(rows) + steps * step_s
+
+
+def _bound_vectors(vectors: UnitVectors, rows: Analysed) -> float:
+    """Seconds for the vectors of all rows."""
+    numbers = count_vector_numbers(vectors, rows)
+    number_s = PRODUCT_NUMBER_S if is_rounded_by_factor(vectors) else VECTOR_NUMBER_S
+    return count_declared_rows(rows) * numbers * number_s * (1 + numbers / LONG_VECTOR)
 
 
 def _bound_statement(query: MeasuredQuery, priced: Priced, length: int) -> float:
     """Seconds of one statement of the engine; its aggregates read the rows of the plan again."""
     analysed = priced.version.analyses.analyse_rows(query.plan)
     most = max(count_declared_rows(node) for node in _walk(analysed))
-    return _bound_rows(analysed) + BYTE_S * length * most
+    made_s = _bound_vectors(query, analysed) if isinstance(query, UnitVectors) else 0.0
+    return _bound_rows(analysed) + BYTE_S * length * most + made_s
 
 
 def _bound_rows(analysed: Analysed) -> float:
