@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from dither.answer.leased import write_request
-from dither.curator import work_bounds
+from dither.curator import operator_work, work_bounds
+from dither.curator.operator_work import count_operations
 from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work, count_declared_rows
 from dither.embedded import EmbeddedCurator
 from dither.errors import RefusedError
-from dither.plan.algebra import Scan, UnitVectors
+from dither.plan.algebra import Cells, Count, Linear, Scan, UnitVectors
 from dither.plan.encodings import Intercept, Scaled
 from dither.plan.network_functions import NetworkGradient, NetworkLayer
+from dither.plan.operators import Dense, Kronecker, Total
 from dither.privacy.kernel.request import Price
 from dither.session import Connection
 from tests.datasets import clinic
@@ -102,3 +105,27 @@ def test_a_sum_of_vectors_holds_as_long_as_all_their_numbers_take(con):
     request = write_request(make_network(256), Price(rho=1), "total", None, False)
     priced = con._curator.kernel.price(request)
     assert bound_work(priced) > 1000 * (2 * 256 + 3 * 257) * work_bounds.VECTOR_NUMBER_S
+
+
+def test_operators_are_bounded_by_what_they_add_up(con):
+    """Eighteen sums of a million cells held one slot, and were four misses for a tiny epsilon."""
+    assert count_operations(Kronecker((Dense(((1, 1, 1), (1, 1, 1))), Total(4)))) == 24 + 2 * 5
+    keys = ("kind", "age", "score", "day")
+    cells = Cells(Scan("visits"), keys, (Count(),))
+    analyses = con._curator.kernel.version.analyses
+    size = analyses.analyse_query(cells).cells
+    assert size > 900_000
+    request = write_request(Linear(cells, Total(size)), Price(epsilon=1), "total", None, True)
+    (step,) = request.steps
+    steps = tuple(replace(step, weight=Fraction(1, 18)) for _ in range(18))
+    priced = con._curator.kernel.price(replace(request, steps=steps))
+    assert bound_work(priced) > 18 * size * operator_work.CELL_S > 1.6  # it took 1.6 s
+    few = size // 64
+    operators = [
+        Kronecker((Dense(((entry,) * 64,) * 64), Dense(((entry,),)), Total(few)))
+        for entry in (1, 1 << 40)
+    ]
+    plain, wide = (
+        operator_work.bound_operators(Linear(cells, operator), analyses) for operator in operators
+    )
+    assert wide > plain + 64 * 64 * few * 100e-9  # no 64 bits hold its products

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dither.canonical import dumps
+from dither.curator.operator_work import bound_operators
 from dither.curator.reply_limits import count_numbers
 from dither.errors import RefusedError
 from dither.plan.algebra import MeasuredQuery, Query, Scores, UnitVectors
@@ -56,6 +57,8 @@ def bound_work(priced: Priced) -> float:
     seconds = sum(_bound_statement(query, priced, length) for query in statements(priced))
     seconds += PRICED_BYTE_S * length
     seconds += NUMBER_S * count_numbers(priced) + STEP_S * len(priced.steps)
+    analyses = priced.version.analyses
+    seconds += sum(bound_operators(step.step.query, analyses) for step in priced.steps)
     if seconds > LONGEST_WORK_S:
         raise RefusedError(
             f"the declared sizes let this question work for {seconds:,.0f} s, and answers leave on "

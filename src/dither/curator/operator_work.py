@@ -1,0 +1,94 @@
+"""How long operators and choices over cells may take, by public sizes alone.
+
+A request for one number may add up a million cells many times: what it releases says nothing of
+that work. It is the same whatever the rows are, and still a miss where it outlasts its slots.
+"""
+
+from __future__ import annotations
+
+from dither.plan.algebra import Cells, JointScores, Linear, Query, Scores
+from dither.plan.analysed_query import Analyses
+from dither.plan.linear import bound_cells
+from dither.plan.operator_norms import largest_factor
+from dither.plan.operators import (
+    Boxes,
+    Dense,
+    Identity,
+    Kronecker,
+    LinearOperator,
+    Marginal,
+    Stack,
+    ToeplitzHankel,
+    count_columns,
+    count_rows,
+    write_marginal,
+)
+from dither.plan.utilities import DistanceCandidate, Distances
+
+CELL_S = 150e-9
+"""Seconds for one cell of a step: it is read and made an integer."""
+OPERATION_S = 5e-9
+LONG_OPERATION_S = 150e-9
+"""Seconds for one operation of an operator: with 64 bits, and with longer integers."""
+
+
+def bound_operators(query: Query, analyses: Analyses) -> float:
+    """Seconds that a step may take beside reading rows and drawing noise; 0 without an operator."""
+    if isinstance(query, JointScores):
+        return sum(bound_operators(member, analyses) for member in query.members)
+    if not isinstance(query, (Linear, Scores)) or not isinstance(query.cells, Cells):
+        return 0.0
+    cells = analyses.analyse_query(query.cells).cells
+    largest = bound_cells(query.cells, analyses.analyse_rows(query.cells.plan))
+    seconds = CELL_S * cells
+    if isinstance(query, Linear):
+        return seconds + _bound_product(query.operator, largest)
+    if not isinstance(query.utility, Distances):
+        return 2 * seconds
+    scaled = largest * query.utility.scale
+    return seconds + sum(_bound_distance(known, scaled) for known in query.utility.candidates)
+
+
+def _bound_product(operator: LinearOperator, largest: int) -> float:
+    """Seconds for a product with cells whose absolute values sum to at most `largest`."""
+    is_short = largest * largest_factor(operator) < 1 << 63
+    return count_operations(operator) * (OPERATION_S if is_short else LONG_OPERATION_S)
+
+
+def _bound_distance(candidate: DistanceCandidate, largest: int) -> float:
+    """Seconds for the score of one candidate; its target is read too."""
+    own_s = CELL_S * len(candidate.target)
+    return own_s + _bound_product(candidate.operator, largest)
+
+
+def count_operations(operator: LinearOperator) -> int:
+    """How many numbers are added or multiplied for the product with one vector of cells.
+
+    >>> count_operations(Dense(((1, 2, 3), (4, 5, 6))))
+    6
+    """
+    match operator:
+        case Identity():
+            return 0
+        case Dense() | ToeplitzHankel():
+            return count_rows(operator) * count_columns(operator)
+        case Stack(operators):
+            return count_rows(operator) + sum(map(count_operations, operators))
+        case Marginal():
+            return count_operations(write_marginal(operator))
+        case Kronecker(factors):
+            return _count_of_factors(factors)
+        case Boxes():
+            return 8 * (2 * count_columns(operator) + count_rows(operator))
+    return count_columns(operator) + count_rows(operator)
+
+
+def _count_of_factors(factors: tuple[LinearOperator, ...]) -> int:
+    """Each factor along the axis of its own key, one after the other."""
+    total = 0
+    size = count_columns(Kronecker(factors))
+    for factor in factors:
+        vectors = size // count_columns(factor)
+        total += vectors * count_operations(factor)
+        size = vectors * count_rows(factor)
+    return total
