@@ -9,7 +9,7 @@ released: stored, and free when asked again. Proof: docs/proofs/adaptive-steps.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -108,8 +108,13 @@ class AskedMwem:
 
     fixed: AskedWorkload
     """The same workload by the best fixed strategy."""
-    rounds: int
+    most_rounds: int
     _asker: StepAsker
+
+    @cached_property
+    def rounds(self) -> int:
+        """How many queries are counted: at most all."""
+        return min(self.most_rounds, len(self._distinct))
 
     @property
     def bound(self) -> BoundWorkload:
@@ -137,13 +142,28 @@ class AskedMwem:
         """All queries of the workload, in the order of its answers."""
         return tuple(list_queries(self.bound))
 
-    def price_choice(self, model: FittedProduct) -> Priced:
-        """The request that chooses the query which a model gets most wrong, priced."""
+    @cached_property
+    def _distinct(self) -> tuple[int, ...]:
+        """Positions of the queries, each once: several products may hold the same one."""
+        first = {
+            query.operator: position for position, query in reversed([*enumerate(self.queries)])
+        }
+        return tuple(sorted(first.values()))
+
+    def list_choosable(self, counted: Sequence[int]) -> list[int]:
+        """Positions of the queries that were not counted yet: the same request again would give
+        the same number."""
+        return [position for position in self._distinct if position not in counted]
+
+    def price_choice(self, model: FittedProduct, choosable: Sequence[int]) -> Priced:
+        """The request that chooses among queries the one that a model gets most wrong, priced."""
         products = self.bound.workload.products
         estimates = np.concatenate([model.answer(product) for product in products])
         candidates = tuple(
-            DistanceCandidate(1, query.operator, (round(SCALE * float(estimate)),))
-            for query, estimate in zip(self.queries, estimates, strict=True)
+            DistanceCandidate(
+                1, self.queries[position].operator, (round(SCALE * float(estimates[position])),)
+            )
+            for position in choosable
         )
         cells = self.bound.make_cells(self.bound.columns)
         query = Scores(cells, Distances(SCALE, candidates))
@@ -156,7 +176,7 @@ class AskedMwem:
 
     def _quote(self) -> Charge:
         """What all steps cost together: rounds cost alike, whatever they choose."""
-        choice = self.price_choice(self._spread_evenly(1))
+        choice = self.price_choice(self._spread_evenly(1), self._distinct)
         count = self.price_count(self.queries[0])
         return self._asker.quote([(self.total, 1), (choice, self.rounds), (count, self.rounds)])
 
@@ -184,12 +204,15 @@ class AskedMwem:
         releases = [total]
         rows = max(1, total.values[0][0])
         model = self._spread_evenly(rows)
+        chosen: list[int] = []
         counted: list[CountedCells] = []
         measured: list[MeasuredQuery] = []
         with show_step("choosing, counting and fitting", self.fixed.progress):
             for _ in track(range(self.rounds), self.rounds):
-                choice = self._asker.release(self.price_choice(model))
-                query = self.queries[choice.values[0][0]]
+                choosable = self.list_choosable(chosen)
+                choice = self._asker.release(self.price_choice(model, choosable))
+                chosen.append(choosable[choice.values[0][0]])
+                query = self.queries[chosen[-1]]
                 priced = self.price_count(query)
                 release = self._asker.release(priced)
                 releases += [choice, release]
