@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from common import line
+from dpbench_steps import measure_steps
 from generated_shapes import make_shapes
 
 from dither.privacy import noise
@@ -66,7 +67,18 @@ def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
     planes = [shape for shape in shapes if shape.shape == (SIDE, SIDE)]
     report = []
     for scale in SCALES:
-        report += measure_line(lines_of_cells, scale, runs)
+        lines = measure_line(lines_of_cells, scale, runs)
+        report += lines
+        report += measure_steps(
+            lines_of_cells,
+            scale,
+            max(1, runs // 5),
+            EPSILON,
+            draw_rows,
+            lambda counts: count_in_blocks(counts, "deviation"),
+            find_range_error,
+            float(str(lines[-1]["ours_s"])),
+        )
     report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
     return report + measure_generated(max(1, runs // 5))
 
