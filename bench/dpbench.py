@@ -47,9 +47,6 @@ CELLS = 4096
 SIDE = 256
 EPSILON = Fraction(1, 10)
 RECTANGLES = 2000
-GENERATED = 1.5
-"""No target of the design, whose 1.3 is missed here: set after a first run gave up to 1.39, so that
-a change for the worse is seen."""
 
 
 def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
@@ -80,19 +77,20 @@ def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
             float(str(lines[-1]["ours_s"])),
         )
     report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
-    return report + measure_generated(max(1, runs // 5))
+    return report + measure_generated(runs)
 
 
 def measure_generated(runs: int) -> list[dict[str, object]]:
-    """The same choice on invented shapes, by which its constants were chosen."""
+    """The same choice on invented shapes, by which its constants were chosen.
+
+    Few runs make the best of the menu too good: the least of several noisy means.
+    """
     lines_of_cells = list(make_shapes((CELLS,)).values())
     planes = list(make_shapes((SIDE, SIDE)).values())
     report = [measure_line(lines_of_cells, scale, runs)[-1] for scale in SCALES]
     report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
     for listed in report:
         listed["name"] = f"generated shapes: {listed['name']}"
-        listed["target"] = GENERATED
-        listed["ok"] = float(str(listed["ratio"])) <= GENERATED
     return report
 
 

@@ -8,7 +8,7 @@ prefixes. Comparisons without a target of the design say so and have none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import exp, log, sqrt
 from typing import Any
@@ -68,9 +68,14 @@ def fit_prefixes(counts: Any, epsilon: Fraction, rounds: int = ROUNDS) -> Any:
     return model
 
 
-def find_mean(drawn: list[Any], measure: Callable[[Any], float]) -> float:
-    """The geometric mean over drawn tables."""
-    return exp(float(np.mean([log(measure(counts)) for counts in drawn])))
+def find_mean(errors: Iterable[float]) -> float:
+    """The geometric mean."""
+    return exp(float(np.mean([log(error) for error in errors])))
+
+
+def find_cell_error(errors: Any) -> float:
+    """The root mean squared error."""
+    return float(sqrt((errors**2).mean()))
 
 
 def measure_steps(
@@ -86,20 +91,12 @@ def measure_steps(
     """Clusters and MWEM on rows drawn in proportion to every shape."""
     drawn = [draw(shape, scale) for shape in shapes for _ in range(runs)]
 
-    def find_cell_error(estimate: Callable[[Any], Any]) -> Callable[[Any], float]:
-        return lambda counts: float(sqrt(((estimate(counts) - counts) ** 2).mean()))
-
-    def by_clusters(counts: Any) -> Any:
-        return count_in_clusters(counts, epsilon)
-
-    cells = find_mean(drawn, find_cell_error(by_clusters))
-    blocks = find_mean(drawn, find_cell_error(count_blocks))
-    sums = find_mean(drawn, lambda counts: find_range_error(by_clusters(counts) - counts))
+    clusters = [count_in_clusters(counts, epsilon) - counts for counts in drawn]
+    cells = find_mean(map(find_cell_error, clusters))
+    sums = find_mean(map(find_range_error, clusters))
+    blocks = find_mean(find_cell_error(count_blocks(counts) - counts) for counts in drawn)
     model = find_mean(
-        drawn,
-        lambda counts: float(
-            sqrt(((fit_prefixes(counts, epsilon).cumsum() - counts.cumsum()) ** 2).mean())
-        ),
+        find_cell_error((fit_prefixes(counts, epsilon) - counts).cumsum()) for counts in drawn
     )
     best = choose_line({"prefixes": 1.0}, len(drawn[0]), "laplace")[0]
     fixed = sqrt(2 * best.score / len(drawn[0])) / float(epsilon)

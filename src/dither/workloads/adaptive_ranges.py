@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from dither.canonical import Number
 from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import BlockCounts, Linear, Query
 from dither.plan.blocks import CellBlock
-from dither.plan.operators import Identity, Kronecker, LinearOperator, Ranges, Stack
+from dither.plan.operators import Identity, Kronecker, LinearOperator, Ranges, Stack, Total
 from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price
@@ -135,7 +136,7 @@ class AskedRanges:
         fixed = self.fixed.preview()
         (step,) = self.first.steps
         return RangesPreview(
-            fixed.charge,
+            self._quote(),
             self.fixed.pot,
             step.mechanism.describe(),
             fixed.root_mean_squared_error,
@@ -143,9 +144,16 @@ class AskedRanges:
             read_level(self.confidence),
         )
 
+    def _quote(self) -> Charge:
+        """What both steps cost: any sums of cells at what is left cost the same."""
+        cells = self.bound.make_cells(self.bound.columns)
+        size = prod(self.bound.sizes[column] for column in self.bound.columns)
+        second = self._price(Linear(cells, Total(size)), "linear_laplace", self._left)
+        return self._asker.quote([(self.first, 1), (second, 1)])
+
     def answer(self) -> ChosenHistogram:
         """Charge the pot for both steps and release. Asked again it is free, and the same."""
-        self._asker.check_budget(self.first, self.fixed.preview().charge)
+        self._asker.check_budget(self.first, self._quote())
         first = self._asker.release(self.first)
         return self._answer_line(first) if self._is_line else self._answer_plane(first)
 
