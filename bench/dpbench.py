@@ -59,28 +59,41 @@ def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
             skip(f"the choice against the best of its menu, {shape}", 1.3, why)
             for shape in ("1-D", "2-D")
         ]
-    shapes = [np.load(file) for file in sorted(Path(folder).glob("*.npy"))]
-    lines_of_cells = [shape.ravel() for shape in shapes if shape.size == CELLS]
-    planes = [shape for shape in shapes if shape.shape == (SIDE, SIDE)]
+    lines_of_cells, planes = read_shapes(folder)
     report = []
     for scale in SCALES:
-        lines = measure_line(lines_of_cells, scale, runs)
-        report += lines
+        report += measure_line(lines_of_cells, scale, runs)
+    return report + [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
+
+
+def read_shapes(folder: str) -> tuple[list[Any], list[Any]]:
+    """DPBench's lines and planes."""
+    shapes = [np.load(file) for file in sorted(Path(folder).glob("*.npy"))]
+    lines_of_cells = [shape.ravel() for shape in shapes if shape.size == CELLS]
+    return lines_of_cells, [shape for shape in shapes if shape.shape == (SIDE, SIDE)]
+
+
+def list_steps(folder: str | None, runs: int) -> list[dict[str, object]]:
+    """Clusters of like counts and MWEM, on DPBench's lines."""
+    if folder is None or not Path(folder).is_dir():
+        return [skip("single cells by clusters against identity", 1, "no folder was named")]
+    lines_of_cells, _ = read_shapes(folder)
+    report = []
+    for scale in SCALES:
+        drawn = [draw_rows(shape, scale) for shape in lines_of_cells for _ in range(runs)]
+        name = f"{len(lines_of_cells)} data sets x {runs} runs, scale {scale:,}"
         report += measure_steps(
-            lines_of_cells,
-            scale,
-            max(1, runs // 5),
+            drawn,
+            name,
             EPSILON,
-            draw_rows,
             lambda counts: count_in_blocks(counts, "deviation"),
+            choose_on_line,
             find_range_error,
-            float(str(lines[-1]["ours_s"])),
         )
-    report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
-    return report + measure_generated(runs)
+    return report
 
 
-def measure_generated(runs: int) -> list[dict[str, object]]:
+def list_generated(runs: int) -> list[dict[str, object]]:
     """The same choice on invented shapes, by which its constants were chosen.
 
     Few runs make the best of the menu too good: the least of several noisy means.

@@ -79,28 +79,24 @@ def find_cell_error(errors: Any) -> float:
 
 
 def measure_steps(
-    shapes: list[Any],
-    scale: int,
-    runs: int,
+    drawn: list[Any],
+    name: str,
     epsilon: Fraction,
-    draw: Callable[[Any, int], Any],
     count_blocks: Callable[[Any], Any],
+    choose: Callable[[Any], Any],
     find_range_error: Callable[[Any], float],
-    choice_error: float,
 ) -> list[dict[str, object]]:
-    """Clusters and MWEM on rows drawn in proportion to every shape."""
-    drawn = [draw(shape, scale) for shape in shapes for _ in range(runs)]
-
+    """Clusters and MWEM on drawn tables; `choose` is what `con.adaptive_ranges` does."""
     clusters = [count_in_clusters(counts, epsilon) - counts for counts in drawn]
     cells = find_mean(map(find_cell_error, clusters))
     sums = find_mean(map(find_range_error, clusters))
     blocks = find_mean(find_cell_error(count_blocks(counts) - counts) for counts in drawn)
+    chosen = find_mean(find_range_error(choose(counts) - counts) for counts in drawn)
     model = find_mean(
         find_cell_error((fit_prefixes(counts, epsilon) - counts).cumsum()) for counts in drawn
     )
     best = choose_line({"prefixes": 1.0}, len(drawn[0]), "laplace")[0]
     fixed = sqrt(2 * best.score / len(drawn[0])) / float(epsilon)
-    name = f"{len(shapes)} data sets x {runs} runs, scale {scale:,}"
     return [
         line(
             f"single cells by clusters against identity, {name}",
@@ -110,7 +106,7 @@ def measure_steps(
             unit="",
         ),
         compare(f"single cells by clusters against blocks by deviation, {name}", cells, blocks),
-        compare(f"ranges by clusters against the choice, {name}", sums, choice_error),
+        compare(f"ranges by clusters against the choice, {name}", sums, chosen),
         compare(f"prefixes by MWEM against the best fixed strategy, {name}", model, fixed),
     ]
 
