@@ -88,6 +88,13 @@ def _write_number(number: object, factor: float = 1, unit: str = "") -> str:
     return "–" if number is None else f"{number * factor:,.3g}{unit}"  # type: ignore[operator]
 
 
+def _write_verdict(bench_line: dict[str, object]) -> str:
+    """Whether the target was met; a line may have none, or may not have been measured."""
+    if bench_line["ok"] is None:
+        return "skipped" if bench_line["ratio"] is None else "no target"
+    return "yes" if bench_line["ok"] else "NO"
+
+
 def report(
     bench: str, lines: list[dict[str, object]], packages: tuple[str, ...], *, as_json: bool
 ) -> None:
@@ -102,8 +109,8 @@ def report(
             str(bench_line["name"]),
             *numbers,
             _write_number(bench_line["ratio"]),
-            f"{bench_line['target']:g}",
-            {True: "yes", False: "NO", None: "skipped"}[bench_line["ok"]],  # type: ignore[index]
+            _write_number(bench_line["target"]),
+            _write_verdict(bench_line),
         )
     console.print(table)
     versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from common import line
+from dpbench_steps import measure_steps
 from generated_shapes import make_shapes
 
 from dither.privacy import noise
@@ -46,9 +47,6 @@ CELLS = 4096
 SIDE = 256
 EPSILON = Fraction(1, 10)
 RECTANGLES = 2000
-GENERATED = 1.5
-"""No target of the design, whose 1.3 is missed here: set after a first run gave up to 1.39, so that
-a change for the worse is seen."""
 
 
 def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
@@ -61,26 +59,51 @@ def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
             skip(f"the choice against the best of its menu, {shape}", 1.3, why)
             for shape in ("1-D", "2-D")
         ]
-    shapes = [np.load(file) for file in sorted(Path(folder).glob("*.npy"))]
-    lines_of_cells = [shape.ravel() for shape in shapes if shape.size == CELLS]
-    planes = [shape for shape in shapes if shape.shape == (SIDE, SIDE)]
+    lines_of_cells, planes = read_shapes(folder)
     report = []
     for scale in SCALES:
         report += measure_line(lines_of_cells, scale, runs)
-    report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
-    return report + measure_generated(max(1, runs // 5))
+    return report + [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
 
 
-def measure_generated(runs: int) -> list[dict[str, object]]:
-    """The same choice on invented shapes, by which its constants were chosen."""
+def read_shapes(folder: str) -> tuple[list[Any], list[Any]]:
+    """DPBench's lines and planes."""
+    shapes = [np.load(file) for file in sorted(Path(folder).glob("*.npy"))]
+    lines_of_cells = [shape.ravel() for shape in shapes if shape.size == CELLS]
+    return lines_of_cells, [shape for shape in shapes if shape.shape == (SIDE, SIDE)]
+
+
+def list_steps(folder: str | None, runs: int) -> list[dict[str, object]]:
+    """Clusters of like counts and MWEM, on DPBench's lines."""
+    if folder is None or not Path(folder).is_dir():
+        return [skip("single cells by clusters against identity", 1, "no folder was named")]
+    lines_of_cells, _ = read_shapes(folder)
+    report = []
+    for scale in SCALES:
+        drawn = [draw_rows(shape, scale) for shape in lines_of_cells for _ in range(runs)]
+        name = f"{len(lines_of_cells)} data sets x {runs} runs, scale {scale:,}"
+        report += measure_steps(
+            drawn,
+            name,
+            EPSILON,
+            lambda counts: count_in_blocks(counts, "deviation"),
+            choose_on_line,
+            find_range_error,
+        )
+    return report
+
+
+def list_generated(runs: int) -> list[dict[str, object]]:
+    """The same choice on invented shapes, by which its constants were chosen.
+
+    Few runs make the best of the menu too good: the least of several noisy means.
+    """
     lines_of_cells = list(make_shapes((CELLS,)).values())
     planes = list(make_shapes((SIDE, SIDE)).values())
     report = [measure_line(lines_of_cells, scale, runs)[-1] for scale in SCALES]
     report += [measure_plane(planes, scale, runs) for scale in PLANE_SCALES]
     for listed in report:
         listed["name"] = f"generated shapes: {listed['name']}"
-        listed["target"] = GENERATED
-        listed["ok"] = float(str(listed["ratio"])) <= GENERATED
     return report
 
 

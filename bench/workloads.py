@@ -1,6 +1,6 @@
 """Workloads: how far strategies are from the lower bounds, and how long planning takes.
 
-    python bench/workloads.py [--quick] [--json] [--dpbench FOLDER]
+    python bench/workloads.py [--quick] [--json] [--dpbench FOLDER] [--only PART]
 
 Targets are those of the design: certified gaps of 1.001 before and 1.002 after rounding up to 1,024
 cells, 1.012 (ranges) and 1.03 (prefixes) of the singular value bound at 4,096, marginals within
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from common import line, report
-from dpbench import list_dpbench
+from dpbench import list_dpbench, list_generated, list_steps
 
 from dither.workloads.certificates import check_certificate, make_certificate
 from dither.workloads.coarser import coarsen_plan
@@ -163,25 +163,47 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     parser.add_argument("--dpbench", help="folder of DPBench's data sets")
+    parser.add_argument(
+        "--only",
+        choices=("strategies", "dpbench", "steps", "generated"),
+        help="one part of the lines, for runs of a few minutes",
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     chosen = read_options()
+    runs = 2 if chosen.quick else 10
+    parts: dict[str, Callable[[], list[dict[str, object]]]] = {
+        "strategies": lambda: list_strategies(quick=chosen.quick),
+        "dpbench": lambda: list_dpbench(chosen.dpbench, runs),
+        "steps": lambda: list_steps(chosen.dpbench, max(1, runs // 5)),
+        "generated": lambda: list_generated(runs),
+    }
+    lines = [
+        bench_line
+        for name, measure in parts.items()
+        if chosen.only in (None, name)
+        for bench_line in measure()
+    ]
+    report("workloads", lines, ("numpy", "scipy"), as_json=chosen.json)
+
+
+def list_strategies(*, quick: bool) -> list[dict[str, object]]:
+    """Fixed strategies against their bounds, and the CPU seconds of planning."""
     sums: tuple[LineKind, LineKind] = ("ranges", "prefixes")
     lines: list[dict[str, object]] = []
-    for size in (256,) if chosen.quick else (256, 1024):
+    for size in (256,) if quick else (256, 1024):
         for kind in sums:
             lines += measure_certified(kind, size)
             lines.append(measure_laplace(kind, size))
-    if not chosen.quick:
+    if not quick:
         lines += measure_bound("ranges", 4096, 1.012)
         lines += measure_bound("prefixes", 4096, 1.03)
     lines += measure_marginals()
-    lines.append(measure_two_dimensions(64 if chosen.quick else 256))
-    lines.append(measure_many_marginals(12 if chosen.quick else 30))
-    lines += list_dpbench(chosen.dpbench, 2 if chosen.quick else 10)
-    report("workloads", lines, ("numpy", "scipy"), as_json=chosen.json)
+    lines.append(measure_two_dimensions(64 if quick else 256))
+    lines.append(measure_many_marginals(12 if quick else 30))
+    return lines
 
 
 if __name__ == "__main__":

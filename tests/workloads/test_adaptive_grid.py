@@ -66,6 +66,14 @@ def test_sides_are_those_of_the_paper_with_other_constants() -> None:
     assert len(cut) == 6**2  # sqrt(1000 / 30) = 5.8
 
 
+def test_blocks_of_fewer_than_two_cells_are_single_cells() -> None:
+    """A spike of 20,000 rows at epsilon 0.05: 19 pieces of 26 values would hold 1.4 each."""
+    (cut,) = cut_boxes([((0, 25), (0, 25))], [20_000], F(1, 20))
+    assert len(cut) == 26**2
+    (cut,) = cut_boxes([((0, 25), (0, 25))], [5_000], F(1, 20))
+    assert len(cut) == 10**2
+
+
 def test_more_blocks_than_an_operator_takes_are_made_larger() -> None:
     (cut,) = cut_boxes([((0, 999), (0, 999))], [10**9], F(1))
     assert len(cut) <= adaptive_grid._MOST_BOXES

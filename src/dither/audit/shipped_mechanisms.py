@@ -410,5 +410,7 @@ def list_local() -> list[Subject]:
 
 
 def subjects() -> list[Subject]:
-    """All shipped mechanisms, central and local."""
-    return [*list_central(), *list_local()]
+    """All shipped mechanisms, central and local, and workloads in steps."""
+    from dither.audit.step_workloads import list_step_workloads
+
+    return [*list_central(), *list_local(), *list_step_workloads()]

@@ -39,7 +39,15 @@ _MECHANISM = {
     "loss": LOSS,
     "scale?": str,
     "sigma?": str,
-    "sensitivity?": AnyOf((_NORMS, {"rows": int, "sides": [int]})),
+    "tree_scale?": str,
+    "sensitivity?": AnyOf(
+        (
+            _NORMS,
+            {"rows": int, "sides": [int]},
+            {"scores": int, "monotone": bool},
+            {"l1": str},
+        )
+    ),
 }
 _BOUND = {
     "values?": AnyOf((str, [str])),

@@ -24,20 +24,18 @@ import numpy as np
 
 from dither.answer.curator_access import CuratorAccess
 from dither.answer.intervals import read_level
-from dither.answer.quote import quote_charge
 from dither.canonical import Number
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Linear, Query
 from dither.plan.blocks import CellBlock
-from dither.plan.linear import move_of_cells
 from dither.plan.operators import MOST_ENTRIES, Boxes
 from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced, Release
-from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.workloads.adaptive_histogram import AdaptiveHistogram
+from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
 from dither.workloads.lines import Floats
@@ -52,7 +50,6 @@ LEAST_SIDE = 10
 ROWS_OF_FINE = 3
 """Rows times epsilon for each fine block, where the paper has 5. Both constants are the best of 17
 settings on generated planes (bench/generated_shapes.py), after a look at nine on public ones."""
-_LEAST_VARIANCE = 1e-6
 _MOST_BOXES = MOST_ENTRIES // 2
 Span = tuple[int, int]
 Box = tuple[Span, Span]
@@ -112,10 +109,11 @@ class AskedGrid:
     @cached_property
     def moved(self) -> int:
         """By how much one unit moves all cells together."""
-        cells = self.bound.make_cells(self.bound.columns)
-        kernel = self._curator.kernel
-        rows = kernel.version.analyses.analyse_rows(cells.plan)
-        return move_of_cells(cells, rows, kernel.catalog.neighbours).l1
+        return self._asker.find_move(self.bound.make_cells(self.bound.columns))
+
+    @cached_property
+    def _asker(self) -> StepAsker:
+        return StepAsker(self.pot, self._curator, self._view, self._describe)
 
     @cached_property
     def total(self) -> Priced:
@@ -123,8 +121,7 @@ class AskedGrid:
         return self._price(self.bound.make_cells(()), "laplace", self.epsilon * TOTAL_SHARE)
 
     def _price(self, query: Query, family: str, epsilon: Fraction) -> Priced:
-        request = Request((Step(query, family, Fraction(1)),), Price(epsilon), self.pot)
-        return self._curator.kernel.price_at(request, self._view)
+        return self._asker.price(query, family, Price(epsilon))
 
     def _count_boxes(self, boxes: Sequence[Box], epsilon: Fraction) -> Priced:
         ends = tuple(end for box in boxes for span in box for end in span)
@@ -133,65 +130,63 @@ class AskedGrid:
 
     def preview(self) -> GridPreview:
         """Price and noise. Reads no data and spends nothing."""
-        pots = self._curator.list_pots()
-        pot = next((listed for listed in pots if listed.name == self.pot), None)
-        whole = self._price(self.bound.make_cells(()), "laplace", self.epsilon)
-        every = [tuple((0, size - 1) for size in self.axes)]
-        fine = self._count_boxes(every, self._fine_epsilon)  # type: ignore[arg-type]
+        fine = self._count_whole(self._fine_epsilon)
         variance = np.array([read_variance(fine)])
         half = self._find_times([1], variance) * sqrt(variance[0])
         return GridPreview(
-            quote_charge(pot, whole),
+            self._quote(),
             self.pot,
             f"a grid in two steps: {fine.steps[0].mechanism.describe()} on every fine block",
             float(half),
             read_level(self.confidence),
         )
 
+    def _quote(self) -> Charge:
+        coarse = self._count_whole(self.grid_epsilon * COARSE_SHARE)
+        fine = self._count_whole(self._fine_epsilon)
+        return self._asker.quote([(self.total, 1), (coarse, 1), (fine, 1)])
+
+    def _count_whole(self, epsilon: Fraction) -> Priced:
+        """A grid of one block, which costs what all grids do."""
+        return self._count_boxes([tuple((0, size - 1) for size in self.axes)], epsilon)  # type: ignore[list-item]
+
     def answer(self) -> ChosenHistogram:
         """Charge the pot for all steps and release. Asked again it is free, and the same."""
-        ((rows,),) = self._release(self.total).values
-        return self.answer_for(rows)
+        self._asker.check_budget(self.total, self._quote())
+        return self.answer_after(self._asker.release(self.total))
 
-    def answer_for(self, rows: int) -> ChosenHistogram:
-        """Both grids, for about so many rows."""
+    def answer_after(self, total: Release) -> ChosenHistogram:
+        """Both grids, for about so many rows as were counted."""
+        ((rows,),) = total.values
         scale = self.grid_epsilon / self.moved
         coarse = list_coarse_boxes(self.axes, find_coarse_side(rows, scale))
         first = self._count_boxes(coarse, self.grid_epsilon * COARSE_SHARE)
-        counts = self._release(first).values[0]
+        coarse_release = self._asker.release(first)
+        counts = coarse_release.values[0]
         fine = cut_boxes(coarse, counts, self._fine_epsilon / self.moved)
         second = self._count_boxes([box for cut in fine for box in cut], self._fine_epsilon)
-        release = self._release(second)
+        release = self._asker.release(second)
         variances = np.array([read_variance(first), read_variance(second)])
         fitted, deviations = join_counts(counts, release.values[0], fine, variances)
         times = self._find_times([len(coarse), len(fitted)], variances)
         choice = f"{len(fitted):,} blocks of an adaptive grid, for about {max(rows, 0):,} rows"
         widths = times * deviations
+        releases = (total, coarse_release, release)
         return ChosenHistogram(
-            self._describe(release, self.bound.recipe) | {"strategy": choice},
+            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": choice},
             self.bound,
             tuple(_make_block(box) for cut in fine for box in cut),
             tuple(fitted.tolist()),
             float(widths.max()),
             choice=choice,
             widths=widths,
+            _certifier=StepCertifier(self._asker, releases, self.bound.recipe, choice),
         )
-
-    def _release(self, priced: Priced) -> Release:
-        return self._curator.release(priced, fresh=False, sql=None)
 
     def _find_times(self, rows: list[int], variances: Floats) -> float:
         level = float(read_level(self.confidence))
         rounding = find_rounding_share(rows, variances, "laplace")
         return find_multiplier(level, "laplace") * find_spread(variances, "laplace") + rounding
-
-
-def read_variance(priced: Priced) -> float:
-    """The variance of the noise of a request of one step; where it has none to speak of, a
-    millionth, by which intervals stay wide enough for its roundings."""
-    law = find_error_law(priced.steps[0].mechanism)
-    assert isinstance(law, AdditiveErrorLaw)
-    return max(_LEAST_VARIANCE, float(law.variance))
 
 
 def _make_block(box: Box) -> CellBlock:
@@ -214,6 +209,19 @@ def list_spans(first: int, stop: int, pieces: int) -> list[Span]:
     return [(start, end - 1) for start, end in pairwise(ends)]
 
 
+def cut_span(first: int, stop: int, pieces: int) -> list[Span]:
+    """So many spans, or single values where spans would hold fewer than two of them.
+
+    Many rows in one value, spread over two, are off by half of them wherever a range ends between
+    the two; single values cost at most twice as many counts.
+
+    >>> cut_span(0, 6, 3), cut_span(0, 5, 3)
+    ([(0, 1), (2, 3), (4, 5)], [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)])
+    """
+    width = stop - first
+    return list_spans(first, stop, width if width < 2 * pieces else pieces)
+
+
 def list_coarse_boxes(axes: tuple[int, ...], pieces: int) -> list[Box]:
     """All blocks of the first grid; `pieces` along each column."""
     first, second = (list_spans(0, size, pieces) for size in axes)
@@ -229,7 +237,7 @@ def cut_boxes(coarse: Sequence[Box], counts: Sequence[int], scale: Fraction) -> 
     rows_of_fine = ROWS_OF_FINE / float(scale)
     while True:
         fine = [
-            list(product(*(list_spans(first, last + 1, pieces) for first, last in box)))
+            list(product(*(cut_span(first, last + 1, pieces) for first, last in box)))
             for box, pieces in zip(coarse, _count_parts(counts, rows_of_fine), strict=True)
         ]
         if sum(map(len, fine)) <= _MOST_BOXES:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
+from dither.workloads.ask_steps import StepAsker, StepCertifier, sign_tables
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.lines import Floats
 
@@ -98,7 +100,11 @@ class AskedHistogram:
 
     def answer(self, *, fresh: bool = False) -> AdaptiveHistogram:
         """Charge the pot and release blocks with counts. Asked again it is free, and the same."""
-        return self._make_result(self._curator.release(self.priced, fresh=fresh, sql=None))
+        release = self._curator.release(self.priced, fresh=fresh, sql=None)
+        asker = StepAsker(self.pot, self._curator, self._view, self._describe)
+        strategy = f"blocks by {self.score}"
+        certifier = StepCertifier(asker, (release,), self.bound.recipe, strategy)
+        return self._make_result(release, certifier)
 
     def rehearse(self) -> AdaptiveHistogram:
         """The same on a table generated from the catalog alone: free, and about nobody."""
@@ -110,7 +116,9 @@ class AskedHistogram:
         assert isinstance(law, AdditiveErrorLaw)
         return float(law.interval(read_level(self.confidence)))
 
-    def _make_result(self, release: Release) -> AdaptiveHistogram:
+    def _make_result(
+        self, release: Release, certifier: StepCertifier | None = None
+    ) -> AdaptiveHistogram:
         axes = tuple(self.bound.sizes[column] for column in self.bound.columns)
         blocks, counts = read_blocks(release.values[0], axes)
         return AdaptiveHistogram(
@@ -119,6 +127,7 @@ class AskedHistogram:
             blocks,
             counts,
             self._find_half_width(),
+            _certifier=certifier,
         )
 
 
@@ -139,6 +148,7 @@ class AdaptiveHistogram:
     notes: tuple[str, ...] = (
         "rows are spread evenly inside a block: cells and parts of blocks have no interval",
     )
+    _certifier: StepCertifier | None = field(default=None, repr=False, compare=False)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -172,6 +182,10 @@ class AdaptiveHistogram:
         """The same as a data frame of pandas."""
         return self.to_arrow().to_pandas()
 
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """The signed certificate: it names all releases, and what they cost together."""
+        return sign_tables(self._certifier, self.to_dict(), self.notes, file)
+
     def expand(self) -> Floats:
         """The estimate of every cell, one axis for each column: a block's count, spread evenly."""
         cells = np.zeros(self.axes)
@@ -181,24 +195,31 @@ class AdaptiveHistogram:
 
     def count_between(self, **ranges: tuple[Any, Any]) -> float:
         """The estimated rows with values in these ranges, ends included, by column."""
-        cells = self.expand()
-        slices = [self._find_slice(column, ranges) for column in self.bound.columns]
-        if unknown := sorted(set(ranges) - set(self.bound.columns)):
-            raise ParameterError(
-                f"no column {', '.join(unknown)}: there are {', '.join(self.bound.columns)}"
-            )
-        return float(cells[tuple(slices)].sum())
+        return sum_between(self.bound, self.expand(), ranges)
 
-    def _find_slice(self, column: str, ranges: Mapping[str, tuple[Any, Any]]) -> slice:
-        if column not in ranges:
-            return slice(None)
-        labels = self.bound.list_labels(column)
-        first, last = ranges[column]
-        if first not in labels or last not in labels:
-            raise ParameterError(f"{column} goes from {labels[0]!r} to {labels[-1]!r}")
-        if labels.index(first) > labels.index(last):
-            raise ParameterError(f"the range of {column} ends before it begins")
-        return slice(labels.index(first), labels.index(last) + 1)
+
+def sum_between(
+    bound: BoundWorkload, cells: Floats, ranges: Mapping[str, tuple[Any, Any]]
+) -> float:
+    """The sum of the cells with values in these ranges, ends included, by column."""
+    if unknown := sorted(set(ranges) - set(bound.columns)):
+        raise ParameterError(
+            f"no column {', '.join(unknown)}: there are {', '.join(bound.columns)}"
+        )
+    slices = [_find_slice(bound, column, ranges) for column in bound.columns]
+    return float(cells[tuple(slices)].sum())
+
+
+def _find_slice(bound: BoundWorkload, column: str, ranges: Mapping[str, tuple[Any, Any]]) -> slice:
+    if column not in ranges:
+        return slice(None)
+    labels = bound.list_labels(column)
+    first, last = ranges[column]
+    if first not in labels or last not in labels:
+        raise ParameterError(f"{column} goes from {labels[0]!r} to {labels[-1]!r}")
+    if labels.index(first) > labels.index(last):
+        raise ParameterError(f"the range of {column} ends before it begins")
+    return slice(labels.index(first), labels.index(last) + 1)
 
 
 def find_threshold(kernel: Pricer, cells: Cells, epsilon: Fraction) -> int:

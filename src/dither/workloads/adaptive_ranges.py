@@ -21,26 +21,27 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from dither.answer.curator_access import CuratorAccess
 from dither.answer.intervals import read_level
-from dither.answer.quote import quote_charge
 from dither.canonical import Number
 from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import BlockCounts, Linear, Query
 from dither.plan.blocks import CellBlock
-from dither.plan.operators import Identity, Kronecker, LinearOperator, Ranges, Stack
+from dither.plan.operators import Identity, Kronecker, LinearOperator, Ranges, Stack, Total
 from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced, Release
-from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
-from dither.workloads.adaptive_grid import TOTAL_SHARE, AskedGrid, ChosenHistogram, read_variance
+from dither.workloads.adaptive_grid import TOTAL_SHARE, AskedGrid, ChosenHistogram
 from dither.workloads.adaptive_histogram import find_threshold, read_blocks
+from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
@@ -124,18 +125,18 @@ class AskedRanges:
         )
 
     def _price(self, query: Query, family: str, epsilon: Fraction) -> Priced:
-        step = Step(query, family, Fraction(1))
-        request = Request((step,), Price(epsilon), self.fixed.pot)
-        return self._curator.kernel.price_at(request, self._view)
+        return self._asker.price(query, family, Price(epsilon))
+
+    @cached_property
+    def _asker(self) -> StepAsker:
+        return StepAsker(self.fixed.pot, self._curator, self._view, self._describe)
 
     def preview(self) -> RangesPreview:
         """Price and errors. Reads no data and spends nothing."""
-        pots = self._curator.list_pots()
-        pot = next((listed for listed in pots if listed.name == self.fixed.pot), None)
         fixed = self.fixed.preview()
         (step,) = self.first.steps
         return RangesPreview(
-            quote_charge(pot, self.fixed.offer.priced),
+            self._quote(),
             self.fixed.pot,
             step.mechanism.describe(),
             fixed.root_mean_squared_error,
@@ -143,9 +144,17 @@ class AskedRanges:
             read_level(self.confidence),
         )
 
+    def _quote(self) -> Charge:
+        """What both steps cost: any sums of cells at what is left cost the same."""
+        cells = self.bound.make_cells(self.bound.columns)
+        size = prod(self.bound.sizes[column] for column in self.bound.columns)
+        second = self._price(Linear(cells, Total(size)), "linear_laplace", self._left)
+        return self._asker.quote([(self.first, 1), (second, 1)])
+
     def answer(self) -> ChosenHistogram:
         """Charge the pot for both steps and release. Asked again it is free, and the same."""
-        first = self._curator.release(self.first, fresh=False, sql=None)
+        self._asker.check_budget(self.first, self._quote())
+        first = self._asker.release(self.first)
         return self._answer_line(first) if self._is_line else self._answer_plane(first)
 
     def _answer_line(self, first: Release) -> ChosenHistogram:
@@ -159,7 +168,7 @@ class AskedRanges:
         operator = write_over_blocks(strategy.operator, blocks, size)
         query = Linear(self.bound.make_cells(self.bound.columns), operator)
         priced = self._price(query, "linear_laplace", self._left)
-        release = self._curator.release(priced, fresh=False, sql=None)
+        release = self._asker.release(priced)
         counts = strategy.solve(np.array(release.values[0], float))
         variance = np.array([read_variance(priced)])
         deviations = np.sqrt(strategy.find_variances("identity") * variance)
@@ -167,8 +176,7 @@ class AskedRanges:
         rounding = find_rounding_share([len(release.values[0])], variance, "laplace")
         times = find_multiplier(level, "laplace") * find_spread(variance, "laplace") + rounding
         choice = f"{strategy.name} over {len(blocks):,} blocks of {size:,} values"
-        info = self._describe(release, self.bound.recipe)
-        return self._make_result(info, blocks, counts, times * deviations, choice)
+        return self._make_result((first, release), blocks, counts, times * deviations, choice)
 
     def _answer_plane(self, first: Release) -> ChosenHistogram:
         ((rows,),) = first.values
@@ -177,10 +185,10 @@ class AskedRanges:
         by_grid = GRID_ERROR * (max(rows, 0) * scale) ** (1 / 3) / scale
         fixed = replace(self.fixed, price=Price(self._left))
         if by_grid >= fixed.preview().root_mean_squared_error:
-            return self._take_fixed(fixed)
-        return grid.answer_for(rows)
+            return self._take_fixed(first, fixed)
+        return grid.answer_after(first)
 
-    def _take_fixed(self, fixed: AskedWorkload) -> ChosenHistogram:
+    def _take_fixed(self, first: Release, fixed: AskedWorkload) -> ChosenHistogram:
         """Every cell as a block, from the fixed strategy; its sums are unbiased."""
         result = fixed.answer()
         every = identity(*self.bound.columns).products[0]
@@ -192,25 +200,27 @@ class AskedRanges:
         times = find_interval_factor(fixed.offer, read_level(self.confidence))
         widths = np.asarray(times * find_deviations(fixed.offer, every))
         choice = f"{fixed.offer.plan.name}, for many rows"
-        chosen = self._make_result(result.info, blocks, result.answer(every), widths, choice)
+        releases = (first, *result.releases)
+        chosen = self._make_result(releases, blocks, result.answer(every), widths, choice)
         return replace(chosen, biased=False, notes=())
 
     def _make_result(
         self,
-        info: dict[str, Any],
+        releases: tuple[Release, ...],
         blocks: tuple[CellBlock, ...],
         counts: Floats,
         widths: Floats,
         choice: str,
     ) -> ChosenHistogram:
         return ChosenHistogram(
-            info | {"strategy": choice},
+            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": choice},
             self.bound,
             blocks,
             tuple(counts.tolist()),
             float(widths.max()),
             choice=choice,
             widths=widths,
+            _certifier=StepCertifier(self._asker, releases, self.bound.recipe, choice),
         )
 
 

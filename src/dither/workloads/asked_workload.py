@@ -117,6 +117,7 @@ class AskedWorkload:
             self.level,
             notes=(f"{earlier.offer.plan.name}: {', '.join(earlier.release_ids)}; no new loss",),
             _certify=certify,
+            _sources=sources,
         )
 
     def rehearse(self) -> WorkloadResult:

@@ -25,13 +25,13 @@ from dither.errors import ParameterError
 from dither.plan.operators import Dense, Kronecker, LinearOperator
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.lines import Floats
+from dither.workloads.multiplicative_weights import fit_weights
 
 TOTAL_SHARE = Fraction(1, 10)
 """Of the price, for the number of rows, with which the model starts."""
 MOST_UPDATES = 1000
 MOST_ROWS = 10**15
 _SWEEPS = 20
-_LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -136,20 +136,9 @@ class OnlineCounts:
         return masks
 
     def _fit(self) -> None:
-        """Fit the model to all answers: the least change in relative entropy, one after the other.
-
-        Multiplicative weights whose step makes the answer exact.
-        """
-        for _ in range(_SWEEPS):
-            for masks, noisy in self._measured:
-                share = min(max(noisy / self.rows, _LEAST_SHARE), 1 - _LEAST_SHARE)
-                inside = _sum_cells(self.model, masks) / self.rows
-                if not _LEAST_SHARE / 2 < inside < 1 - _LEAST_SHARE / 2:
-                    continue
-                cells = _spread(masks)
-                self.model = self.model * np.where(
-                    cells, share / inside, (1 - share) / (1 - inside)
-                )
+        """Fit the model to all answers."""
+        counted = [(_spread(masks), noisy) for masks, noisy in self._measured]
+        self.model = fit_weights(self.model, self.rows, counted, sweeps=_SWEEPS)
 
     def close(self) -> None:
         """Store what was released; nothing is paid back."""

@@ -50,6 +50,7 @@ class WorkloadResult:
     _deviations: Callable[[Product], Floats] | None = field(default=None, repr=False)
     _certify: Certify | None = field(default=None, repr=False, compare=False)
     _nonce: str = field(default_factory=make_nonce, repr=False, compare=False)
+    _sources: tuple[Release, ...] = field(default=(), repr=False, compare=False)
     progress: bool = field(default=False, repr=False, compare=False)
     """Whether a terminal shows how far a fit is."""
 
@@ -59,21 +60,18 @@ class WorkloadResult:
         return self.offer.bound.workload.products
 
     @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that the answers were computed from."""
+        return self._sources or (self._release,)
+
+    @property
     def tables(self) -> dict[str, pa.Table]:
         """All tables, by the words of their products."""
         return {str(product): self.make_table(product) for product in self.products}
 
     def table(self, *columns: str) -> pa.Table:
         """The table over exactly these columns; in a list of counts, that of this question."""
-        chosen = [product for product in self.products if [str(product)] == [*columns]] or [
-            product for product in self.products if set(product.columns) == set(columns)
-        ]
-        if len(chosen) != 1:
-            names = ", ".join(map(str, self.products[:20]))
-            raise ParameterError(
-                f"{len(chosen)} tables over {', '.join(columns) or 'no column'}: there are {names}"
-            )
-        return self.make_table(chosen[0])
+        return self.make_table(find_product(self.products, columns))
 
     def make_table(self, product: Product) -> pa.Table:
         """Keys, values and ends of intervals of one product."""
@@ -195,6 +193,19 @@ def fit_release(offer: WorkloadOffer, release: Release) -> FittedCells:
     """The least-squares estimate from the released integers."""
     values = [np.array(step, float) / offer.scale for step in release.values]
     return offer.plan.fit(values, offer.variances)
+
+
+def find_product(products: tuple[Product, ...], columns: tuple[str, ...]) -> Product:
+    """The product over exactly these columns, or the one with this text."""
+    chosen = [product for product in products if [str(product)] == [*columns]] or [
+        product for product in products if set(product.columns) == set(columns)
+    ]
+    if len(chosen) != 1:
+        names = ", ".join(map(str, products[:20]))
+        raise ParameterError(
+            f"{len(chosen)} tables over {', '.join(columns) or 'no column'}: there are {names}"
+        )
+    return chosen[0]
 
 
 def list_keys_of(bound: BoundWorkload, product: Product) -> dict[str, pa.Array]:

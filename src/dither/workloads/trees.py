@@ -19,6 +19,7 @@ from dither.workloads.lines import Floats, Mixture, Noise
 
 BRANCHINGS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)
 _WEIGHT = 1 << 10
+_LEAST_LOGARITHM = -40.0
 
 
 def list_block_sizes(size: int, branching: int) -> list[int]:
@@ -46,7 +47,8 @@ def weigh_levels(mixture: Mixture, size: int, branching: int, noise: Noise) -> L
     traces = _split_trace(mixture, sizes[-1], sizes)
 
     def find_error(logarithms: Floats) -> float:
-        weights = np.exp(logarithms)
+        # scaling changes nothing; a long step of the search must not overflow
+        weights = np.exp(np.maximum(logarithms - logarithms.max(), _LEAST_LOGARITHM))
         eigenvalues = np.cumsum(weights**2 * np.array(sizes))
         norm = weights.sum() ** 2 if noise == "laplace" else (weights**2).sum()
         return math.log(norm) + math.log((traces / eigenvalues).sum())

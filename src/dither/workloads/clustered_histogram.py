@@ -1,0 +1,300 @@
+"""Histograms by clusters of cells with like counts, wherever these cells are.
+
+The two steps of Zhang, Chen, Xu, Meng and Xie (2014): seven tenths of the price count every cell.
+Noisy counts near 0 are taken for 0, and cells are sorted and cut into clusters, where a wide
+cluster is off by how much its cells differ and a narrow one by its noise. The rest of the price
+counts clusters, and a cluster's count is spread evenly over its cells. Clusters follow from the
+first release alone. The first counts are not used again: a cell is in a cluster *because* of its
+first noise, so that an average with it would be off to one side. Proof:
+docs/proofs/adaptive-steps.md.
+
+>>> cluster_cells([0, 1, 90, 0, 88], threshold=5.0, variance=8.0, most=2)
+[[2, 4], [0, 1, 3]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dither.answer.intervals import read_level
+from dither.canonical import Number
+from dither.errors import RefusedError
+from dither.plan.algebra import Linear
+from dither.plan.operators import MOST_ENTRIES, Dense, Identity, LinearOperator, Ranges, Stack
+from dither.privacy.charges.rules import Charge
+from dither.privacy.kernel.kernel import Priced
+from dither.privacy.kernel.request import Price
+from dither.rules import PrivacyRule
+from dither.workloads.adaptive_histogram import sum_between
+from dither.workloads.ask_steps import (
+    StepAsker,
+    StepCertifier,
+    find_noise_law,
+    read_variance,
+    sign_tables,
+)
+from dither.workloads.bind import BoundWorkload
+from dither.workloads.language import identity
+from dither.workloads.lines import Floats
+from dither.workloads.result import list_keys_of
+
+FIRST_SHARE = Fraction(7, 10)
+"""Of the price, for the counts of all cells."""
+THRESHOLD = 1
+"""Noisy counts of at most so many noise scales are taken for 0. Both constants were chosen among 15
+settings, by the errors of single cells of generated lines (bench/generated_shapes.py)."""
+MOST_CELLS = 8192
+Cluster = list[int]
+
+
+@dataclass(frozen=True)
+class ClusteredPreview:
+    """Price and noise of a clustered histogram. How many clusters there will be is not known."""
+
+    charge: Charge
+    pot: str
+    noise: str
+    cluster_half_width: float
+    """Half the width of the interval of every cluster's count."""
+    stored: bool
+    """Whether the first step was released before: what is stored costs nothing again."""
+    confidence: Fraction
+
+
+@dataclass(frozen=True)
+class AskedClusters:
+    """A clustered histogram at a price. Nothing is read or spent before `answer`."""
+
+    bound: BoundWorkload
+    epsilon: Fraction
+    confidence: Number
+    _asker: StepAsker
+
+    @property
+    def _cells(self) -> int:
+        return prod(self.bound.sizes[column] for column in self.bound.columns)
+
+    @cached_property
+    def first(self) -> Priced:
+        """The request that counts every cell, priced."""
+        return self._price(Identity(self._cells), self.epsilon * FIRST_SHARE)
+
+    def _count_clusters(self, clusters: Sequence[Cluster]) -> Priced:
+        """The request that counts these clusters, priced."""
+        return self._price(write_sums(clusters, self._cells), self.epsilon * (1 - FIRST_SHARE))
+
+    def _price(self, operator: LinearOperator, epsilon: Fraction) -> Priced:
+        query = Linear(self.bound.make_cells(self.bound.columns), operator)
+        return self._asker.price(query, "linear_laplace", Price(epsilon))
+
+    @property
+    def _any_second(self) -> Priced:
+        """Any clusters cost the same: they do not overlap."""
+        return self._count_clusters([list(range(self._cells))])
+
+    def preview(self) -> ClusteredPreview:
+        """Price and noise. Reads no data and spends nothing."""
+        second = self._any_second
+        level = read_level(self.confidence)
+        return ClusteredPreview(
+            self._asker.quote([(self.first, 1), (second, 1)]),
+            self._asker.pot,
+            f"every cell, then clusters: {second.steps[0].mechanism.describe()} on each cluster",
+            float(find_noise_law(second).interval(level)),
+            self._asker.curator.has_answer(self.first),
+            level,
+        )
+
+    def answer(self) -> ClusteredHistogram:
+        """Charge the pot for both steps and release. Asked again it is free, and the same."""
+        whole = self._asker.quote([(self.first, 1), (self._any_second, 1)])
+        self._asker.check_budget(self.first, whole)
+        first = self._asker.release(self.first)
+        scale = (read_variance(self.first) / 2) ** 0.5
+        clusters = cluster_cells(
+            first.values[0],
+            threshold=THRESHOLD * scale,
+            variance=read_variance(self._any_second),
+            most=count_scattered(self._cells),
+        )
+        second = self._count_clusters(clusters)
+        release = self._asker.release(second)
+        level = read_level(self.confidence)
+        strategy = f"{len(clusters):,} clusters of like counts"
+        releases = (first, release)
+        return ClusteredHistogram(
+            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": strategy},
+            self.bound,
+            tuple(map(tuple, clusters)),
+            tuple(float(count) for count in release.values[0]),
+            float(find_noise_law(second).interval(level)),
+            _certifier=StepCertifier(self._asker, releases, self.bound.recipe, strategy),
+        )
+
+
+@dataclass(frozen=True)
+class ClusteredHistogram:
+    """Clusters of cells with their noisy counts.
+
+    Intervals of clusters hold as often as they say. Inside a cluster rows are spread evenly, and
+    how far that is from the truth is not known.
+    """
+
+    info: dict[str, Any]
+    bound: BoundWorkload = field(repr=False)
+    clusters: tuple[tuple[int, ...], ...] = field(repr=False)
+    """The cells of every cluster, counted with the last column fastest."""
+    counts: tuple[float, ...] = field(repr=False)
+    half_width: float = 0.0
+    biased: bool = True
+    notes: tuple[str, ...] = (
+        "rows are spread evenly inside a cluster: cells and their sums have no interval",
+    )
+    _certifier: StepCertifier | None = field(default=None, repr=False, compare=False)
+
+    def expand(self) -> Floats:
+        """The estimate of every cell, one axis for each column: a cluster's count, spread."""
+        cells = np.zeros(prod(self.bound.sizes[column] for column in self.bound.columns))
+        for cluster, count in zip(self.clusters, self.counts, strict=True):
+            cells[list(cluster)] = count / len(cluster)
+        return cells.reshape([self.bound.sizes[column] for column in self.bound.columns])
+
+    def count_between(self, **ranges: tuple[Any, Any]) -> float:
+        """The estimated rows with values in these ranges, ends included, by column."""
+        return sum_between(self.bound, self.expand(), ranges)
+
+    def to_arrow(self) -> pa.Table:
+        """One row for each cell: its keys, its estimate, and the number of its cluster."""
+        (every,) = identity(*self.bound.columns).products
+        numbers = np.zeros(self.expand().size, np.int64)
+        for number, cluster in enumerate(self.clusters):
+            numbers[list(cluster)] = number
+        estimates = {self.bound.value_name: pa.array(self.expand().ravel())}
+        keys = list_keys_of(self.bound, every)
+        return pa.table(keys | estimates | {"cluster": pa.array(numbers)})
+
+    def list_clusters(self) -> pa.Table:
+        """One row for each cluster: its number of cells, its count and interval."""
+        counts = np.array(self.counts)
+        name = self.bound.value_name
+        return pa.table(
+            {
+                "cluster": np.arange(len(counts)),
+                "cells": [len(cluster) for cluster in self.clusters],
+                name: counts,
+                f"{name}_low": counts - self.half_width,
+                f"{name}_high": counts + self.half_width,
+            }
+        )
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """`to_arrow` as lists."""
+        return dict(self.to_arrow().to_pydict())
+
+    def to_pandas(self) -> Any:
+        """`to_arrow` as a data frame of pandas."""
+        return self.to_arrow().to_pandas()
+
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """The signed certificate: it names both releases, and what they cost together."""
+        return sign_tables(self._certifier, self.to_dict(), self.notes, file)
+
+
+def cluster_cells(
+    noisy: Sequence[int], *, threshold: float, variance: float, most: int
+) -> list[Cluster]:
+    """Cells in clusters of like noisy counts, the largest counts first.
+
+    A cluster of k cells costs the squared distances of its counts from their mean, and the noise
+    of its own count: `variance` / k in all cells together. Of all ways to cut the sorted counts
+    the cheapest is taken; at most `most` of its clusters have gaps, single cells aside.
+    """
+    counts = np.where(np.array(noisy, float) > threshold, noisy, 0.0)
+    order = np.argsort(-counts, kind="stable")
+    penalty = 0.0
+    while True:
+        cuts = _cut_sorted(counts[order], variance, penalty)
+        clusters = [sorted(order[first:stop].tolist()) for first, stop in cuts]
+        if sum(not _is_range(cluster) for cluster in clusters) <= most:
+            return clusters
+        penalty = max(variance, 2 * penalty)
+
+
+def _cut_sorted(counts: Floats, variance: float, penalty: float) -> list[tuple[int, int]]:
+    """The cheapest cuts of sorted counts, as (first, stop); `penalty` is for every cluster of
+    several cells. Dynamic programming over where the last cluster begins."""
+    sums = np.concatenate([[0.0], counts.cumsum()])
+    squares = np.concatenate([[0.0], (counts**2).cumsum()])
+    best = np.zeros(len(counts) + 1)
+    begins = np.zeros(len(counts) + 1, np.int64)
+    for stop in range(1, len(counts) + 1):
+        sizes = np.arange(stop, 0, -1)
+        spread = squares[stop] - squares[:stop] - (sums[stop] - sums[:stop]) ** 2 / sizes
+        costs = best[:stop] + np.maximum(spread, 0) + variance / sizes
+        costs[:-1] += penalty
+        begins[stop] = int(np.argmin(costs))
+        best[stop] = costs[begins[stop]]
+    cuts = []
+    stop = len(counts)
+    while stop:
+        cuts.append((int(begins[stop]), stop))
+        stop = int(begins[stop])
+    return cuts[::-1]
+
+
+def _is_range(cluster: Sequence[int]) -> bool:
+    return cluster[-1] - cluster[0] + 1 == len(cluster)
+
+
+def write_sums(clusters: Sequence[Cluster], cells: int) -> LinearOperator:
+    """The sums of clusters, in their order, as a public operator of the kernel.
+
+    Neighbouring cells are ranges; a cluster with gaps is a row of ones and zeros.
+    """
+    parts: list[LinearOperator] = []
+    ranges: list[tuple[int, int]] = []
+    rows: list[tuple[int, ...]] = []
+
+    def finish() -> None:
+        if ranges:
+            parts.append(Ranges(cells, tuple(ranges)))
+            ranges.clear()
+        if rows:
+            parts.append(Dense(tuple(rows)))
+            rows.clear()
+
+    for cluster in clusters:
+        is_range = _is_range(cluster)
+        if rows if is_range else ranges:
+            finish()
+        if is_range:
+            ranges.append((cluster[0], cluster[-1]))
+        else:
+            rows.append(tuple(np.isin(np.arange(cells), cluster).astype(int).tolist()))
+    finish()
+    return parts[0] if len(parts) == 1 else Stack(tuple(parts))
+
+
+def count_scattered(cells: int) -> int:
+    """How many clusters with gaps one operator takes beside ranges of all cells."""
+    return min(100, (MOST_ENTRIES - 2 * cells) // cells)
+
+
+def check_cells(bound: BoundWorkload) -> None:
+    """Refuse more cells than clusters are made of, before anything of their size is made."""
+    cells = prod(bound.sizes.values())
+    if cells > MOST_CELLS:
+        raise RefusedError(
+            f"clusters of {cells:,} cells: at most {MOST_CELLS:,}. Declare coarser bins, name "
+            "fewer columns, or use con.adaptive_histogram",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
