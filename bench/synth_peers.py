@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from datetime import date
+from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
 
@@ -65,19 +66,32 @@ def fit_smartnoise(kind, rows, sizes, epsilon):
 
 
 def fit_opendp(kind, rows, sizes, epsilon):
-    """Its MST refuses some budgets by a rounding error of its own: the next smaller ones are tried
-    then, which cost it a millionth each."""
-    from opendp.mod import OpenDPException
-
+    """Its MST refuses most budgets by a rounding error of its own: it gets the largest one that it
+    takes, which is less by some millionths."""
     whole = find_rho(epsilon)
-    for attempt in range(20):
-        try:
-            return fit_opendp_once(kind, rows, sizes, whole * (1 - attempt * 1e-6))
-        except OpenDPException as error:
-            if "insufficient budget" not in str(error):
-                raise
-            refused = error
-    raise refused
+    budgets = [whole * (1 - step * 1e-6) for step in range(1000)] if kind == "mst" else [whole]
+    is_taken = [kind != "mst" or is_taken_by_mst(rho, len(sizes)) for rho in budgets]
+    return fit_opendp_once(kind, rows, sizes, budgets[is_taken.index(True)])
+
+
+def is_taken_by_mst(rho, columns):
+    """Whether the prices of its choices, added with rounding up, stay within what it set aside."""
+    pairs = step_down(rho - rho * 0.5, 2)
+    choices = step_down(pairs - pairs * 0.9, 2)
+    price = step_down(choices / (columns - 1), 1)
+    spent = 0.0
+    for _ in range(columns - 1):
+        exact = Fraction(spent) + Fraction(price)
+        spent += price
+        spent = float(np.nextafter(spent, np.inf)) if Fraction(spent) < exact else spent
+    return spent <= choices
+
+
+def step_down(number, floats):
+    """The float that lies so many floats below."""
+    for _ in range(floats):
+        number = float(np.nextafter(number, -np.inf))
+    return number
 
 
 def fit_opendp_once(kind, rows, sizes, rho):

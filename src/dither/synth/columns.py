@@ -105,13 +105,14 @@ class SynthColumn:
 
     def _find_code(self, value: Any) -> int:
         if self.kind == "category":
-            return self.labels.index(value)
+            is_other = self.is_bought and value not in self.labels
+            return self.size - 1 if is_other else self.labels.index(value)
         if self.kind == "date":
             grid = int((value - EPOCH).days)
         elif self.kind == "timestamp":
             grid = int(value.timestamp())
         else:
-            grid = int(Fraction(value) / self.step)
+            grid = read_number(value) // self.step
         return (grid - self.first) // self.width
 
     def write_expression(self) -> Expression:
@@ -163,6 +164,15 @@ class SynthColumn:
         if self.step.denominator == 1:
             return int(number)
         return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def read_number(value: Any) -> Fraction:
+    """A number as it is written: 0.3 is three tenths, whatever its float is.
+
+    >>> read_number(0.3), read_number(Decimal("0.3")), read_number(True)
+    (Fraction(3, 10), Fraction(3, 10), Fraction(1, 1))
+    """
+    return Fraction(int(value)) if isinstance(value, bool) else Fraction(str(value))
 
 
 def _list_distinct(

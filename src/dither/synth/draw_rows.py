@@ -44,7 +44,7 @@ def draw_rows(
 ) -> NDArray[np.int32]:
     """A table of codes: one row for each drawn row, one column for each attribute."""
     codes = _draw_given(model, {}, rows, key, is_even=is_even)
-    return codes[_order_rows(draw_uniform(key, "order", rows), [])]
+    return codes[order_rows(draw_uniform(key, "order", rows), [])]
 
 
 def draw_rows_given(
@@ -164,14 +164,14 @@ def _rank_inside(
 ) -> NDArray[np.int64]:
     """The rank of every row among those of its group, by keys of which the last counts first; the
     first key has numbers in [0, 1), the others have codes."""
-    order = _order_rows(keys[0], [groups, *reversed(keys[1:])])
+    order = order_rows(keys[0], [groups, *reversed(keys[1:])])
     starts = np.cumsum(counts) - counts
     ranks = np.empty(len(groups), np.int64)
     ranks[order] = np.arange(len(groups)) - starts[groups[order]]
     return ranks
 
 
-def _order_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArray[np.int64]:
+def order_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Positions of rows by columns of codes, the first of which counts most, then by points in
     [0, 1), then as they are: what `np.lexsort` gives.
 

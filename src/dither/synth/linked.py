@@ -114,7 +114,8 @@ def plan_linked(
             f"{parent} may hold several rows of one {catalog.unit.label}: the parent is a table "
             f"with one row for each"
         )
-    parent_plan = plan_table(catalog, analyses, parent, columns.get(parent), method, bins)
+    own = columns.get(parent) or _list_declared(parent_table, analyses)
+    parent_plan = plan_table(catalog, analyses, parent, own, method, bins)
     links = _choose_links(parent_plan, analyses)
     names = columns.get(child) or _list_declared(child_table, analyses)
     child_plan = _plan_child(child_table, names, parent_plan, links, analyses, bins)
@@ -198,6 +199,7 @@ def measure_linked(
             "table": plan.parent.table.name,
             "method": plan.parent.method,
             "rows_per_unit": plan.parent.table.rows_per_unit,
+            "left_out": plan.parent.list_left_out(),
         },
         plan.parent.constraints,
     )
@@ -212,6 +214,7 @@ def measure_linked(
             "table": plan.child.table.name,
             "method": "aim",
             "rows_per_unit": plan.child.table.rows_per_unit,
+            "left_out": plan.child.list_left_out(),
         },
         plan.child.constraints,
     )

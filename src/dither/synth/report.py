@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import log10, sqrt
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from dither.synth.dependency_map import draw_dependency_map
 from dither.synth.linked import SyntheticPair
 from dither.synth.synthetic import Synthetic
 
+DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
+"""A synthetic table with the rows that were drawn from it."""
 MOST_SHOWN = 24
 """Values of a column that a chart shows; numbers and dates are put into so many ranges."""
 SMALL = 0.05
@@ -58,7 +61,7 @@ def write_report(synthetic: Synthetic) -> str:
         f"Synthetic {synthetic.facts['table']}",
         [
             PageSection("What it is", _write_summary(synthetic, rows), "about"),
-            *_write_promises([synthetic]),
+            *_write_promises([(synthetic, rows)]),
             *_write_sections(synthetic, rows, ""),
         ],
     )
@@ -71,7 +74,7 @@ def write_pair_report(pair: SyntheticPair) -> str:
     parents, children = pair.sample()
     sections = [
         PageSection("What it is", _write_pair_summary(pair, (parents, children)), "about"),
-        *_write_promises([pair.parent, pair.child]),
+        *_write_promises([(pair.parent, parents), (pair.child, children)]),
         *_write_sections(pair.parent, parents, f"{parent}: "),
         PageSection(
             f"{child} of one {_find_unit(pair.parent)}", _draw_rows_of_parents(pair), "rows"
@@ -81,7 +84,7 @@ def write_pair_report(pair: SyntheticPair) -> str:
     return write_page(f"Synthetic {parent} and {child}", sections)
 
 
-def _write_promises(tables: Sequence[Synthetic]) -> list[PageSection]:
+def _write_promises(tables: Sequence[DrawnTable]) -> list[PageSection]:
     return [
         PageSection("What it may be used for", _write_uses(tables), "uses"),
         PageSection("What is private about it", write_list(_PRIVACY), "privacy"),
@@ -112,6 +115,11 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
     lines = _list_facts(parent)
     names = f"{parent.facts['table']} and {child.facts['table']}"
     counts = f"{tables[0].num_rows:,} and {tables[1].num_rows:,} rows"
+    lines["left out"] = "; ".join(
+        f"{made.facts['table']}: {', '.join(made.facts['left_out'])}"
+        for made in (parent, child)
+        if made.facts.get("left_out")
+    )
     lines["tables"] = f"{names}: {counts}, estimated from noisy counts"
     lines["keys"] = (
         f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
@@ -149,6 +157,7 @@ def _list_facts(synthetic: Synthetic) -> dict[str, str]:
         ),
         "paid": str(facts.get("price")),
         "method": str(facts.get("method")),
+        "left out": ", ".join(facts.get("left_out", ())),
         "started from": str(facts.get("started_from", "")),
     }
 
@@ -275,9 +284,9 @@ def _write_price(price: float) -> str:
     return f"{price:.{digits}f}"
 
 
-def _write_uses(tables: Sequence[Synthetic]) -> Html:
-    exact = [words for made in tables for words in _list_exact(made)]
-    rough = [words for made in tables for words in _list_rough(made)]
+def _write_uses(tables: Sequence[DrawnTable]) -> Html:
+    exact = [words for drawn in tables for words in _list_exact(*drawn)]
+    rough = [words for drawn in tables for words in _list_rough(*drawn)]
     return join(
         [
             write_card("It is good for", write_list([*_USES, *exact])),
@@ -286,9 +295,13 @@ def _write_uses(tables: Sequence[Synthetic]) -> Html:
     )
 
 
-def _list_exact(made: Synthetic) -> list[str]:
+def _list_exact(made: Synthetic, rows: pa.Table) -> list[str]:
     """The columns and pairs of a table that noise moves little."""
-    small = [p for p in made.predict_errors() if p.distance is not None and p.distance <= SMALL]
+    small = [
+        p
+        for p in made.predict_errors()
+        if {*p.columns} <= {*rows.column_names} and p.distance is not None and p.distance <= SMALL
+    ]
     names = {
         "columns": [p.columns[0] for p in small if len(p.columns) == 1],
         "pairs of columns": [" with ".join(p.columns) for p in small if len(p.columns) == 2],
@@ -301,12 +314,15 @@ def _list_exact(made: Synthetic) -> list[str]:
     ]
 
 
-def _list_rough(made: Synthetic) -> list[str]:
+def _list_rough(made: Synthetic, rows: pa.Table) -> list[str]:
     """The columns of a table that noise moves much."""
     large = [
         f"{p.columns[0]} ({100 * p.distance:.2g}%)"
         for p in made.predict_errors()
-        if len(p.columns) == 1 and p.distance is not None and p.distance > SMALL
+        if len(p.columns) == 1
+        and p.columns[0] in rows.column_names
+        and p.distance is not None
+        and p.distance > SMALL
     ]
     words = (
         f"{made.facts['table']}: counts of single values of {', '.join(large)}, where noise puts "
