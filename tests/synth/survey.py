@@ -54,6 +54,7 @@ tables:
       person: {{type: id}}
       by_car: {{type: boolean, nulls: drop}}
       length: {{type: integer, bounds: [1, 9], nulls: drop, provenance: form}}
+      day: {{type: date, bounds: [2001-01-01, 2001-01-08], nulls: drop, provenance: week}}
 """
 FIRST_DAY = date(2001, 1, 1)
 DAYS_A_LENGTH = 914
@@ -98,6 +99,7 @@ def invent_trips(people: pa.Table, seed: int = 2) -> pa.Table:
             "trip": [f"t{number}" for number in range(len(owners))],
             "person": [f"p{number}" for number in owners],
             "by_car": ~in_town,
+            "day": [FIRST_DAY + timedelta(days=n % 8) for n in range(len(owners))],
             "length": 1 + np.array(days, np.int64)[owners] // DAYS_A_LENGTH,
         }
     )

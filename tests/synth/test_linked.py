@@ -54,10 +54,22 @@ def test_keys_are_fresh_numbers_and_every_row_has_its_parent(pair: Any) -> None:
     assert parents["people_id"].to_pylist() == list(range(1, parents.num_rows + 1))
     assert trips["trips_id"].to_pylist() == list(range(1, trips.num_rows + 1))
     assert {*trips["people_id"].to_pylist()} <= {*parents["people_id"].to_pylist()}
-    assert trips.column_names == ["trips_id", "people_id", "by_car", "length"]
+    assert trips.column_names == ["trips_id", "people_id", "by_car", "length", "day"]
     assert parents.column_names == ["people_id", "town", "sport", "age"]
     again = pair.sample()
     assert again[0].equals(parents) and again[1].equals(trips)
+
+
+def test_rows_of_one_parent_are_in_the_order_of_their_dates(pair: Any) -> None:
+    """P45: by date, ties by content, so that nothing of the source's order is kept; and no id of
+    the source is anywhere in the tables."""
+    parents, trips = pair.sample()
+    rows = [
+        (row["people_id"], row["day"], row["by_car"], row["length"]) for row in trips.to_pylist()
+    ]
+    assert rows == sorted(rows)
+    texts = {str(value) for table in (parents, trips) for c in table.columns for value in c}
+    assert not texts & {f"p{n}" for n in range(3000)} | texts & {f"t{n}" for n in range(9000)}
 
 
 def test_how_many_rows_parents_have_is_kept(people: pa.Table, pair: Any) -> None:
