@@ -129,7 +129,7 @@ def fit_datasynthesizer(kind, rows, sizes, epsilon):
         describer.describe_dataset_in_correlated_attribute_mode(
             dataset_file=str(source),
             epsilon=epsilon,
-            k=2,
+            k=int(kind),  # parents of a column
             attribute_to_is_categorical=dict.fromkeys(names, True),
             attribute_to_datatype=dict.fromkeys(names, "Integer"),
             seed=int.from_bytes(os.urandom(4), "big"),
@@ -237,7 +237,13 @@ PEERS = {
     "DataSynthesizer": (
         "synth-datasynthesizer",
         fit_datasynthesizer,
-        "",
+        "2",
+        ("DataSynthesizer", "numpy"),
+    ),
+    "DataSynthesizer degree 1": (
+        "synth-datasynthesizer",
+        fit_datasynthesizer,
+        "1",
         ("DataSynthesizer", "numpy"),
     ),
     "SmartNoise MST": ("synth-smartnoise", fit_smartnoise, "mst", ("smartnoise-synth", "mbi")),
