@@ -1,6 +1,6 @@
 """Synthetic tables: accuracy on the Adult census extract, CPU time and memory.
 
-    python bench/synth.py [--adult FOLDER] [--runs 5] [--only adult|sizes] [--quick] [--json]
+    python bench/synth.py [--adult FOLDER] [--runs 5] [--only adult|sizes|NAME] [--quick] [--json]
 
 FOLDER holds adult-discretised.csv and adult-discretised-domain.json (48,842 rows, 14 columns, from
 the data folder of private-pgm). Without it the lines of Adult are skipped and say why. Rows whose
@@ -8,7 +8,8 @@ number is a multiple of ten are for testing (4,885), the others are fitted (43,9
 total variation distance over all 91 pairs of columns, TV3 over 100 triples drawn with seed 5, AUC
 that of a logistic regression (and of gradient boosted trees) trained on synthetic rows and tested
 on the real test rows. Delta is 1e-9. Every fit is a process of its own; its memory is the growth of
-the peak during the fit. Peers are those of bench/synth_peers.json.
+the peak during the fit. Peers are those of bench/synth_peers.json. NAME is one of the large tables:
+million, mixed, narrow, wide, long.
 """
 
 from __future__ import annotations
@@ -42,9 +43,12 @@ TARGETS = {
     "1": {"TV2": 0.042, "TV3": 0.088, "AUC": 0.895},
     "3": {"TV2": 0.032, "TV3": 0.074, "AUC": 0.90},
 }
+ADULT_FILE = "adult-discretised.csv"
 PEERS = Path(__file__).with_name("synth_peers.json")
 MOST_CPU_SECONDS = 20.0
 MOST_MEGABYTES = 250.0
+MOST_SECONDS_WIDE = 300.0
+NO_ADULT = "no data: give the folder of adult-discretised.csv with --adult"
 PURPOSE = {
     "question": "How good are synthetic tables?",
     "population": "people of a public census extract",
@@ -58,7 +62,7 @@ PURPOSE = {
 def read_adult(folder: Path) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
     """Rows to fit, rows to test, and the sizes of the columns."""
     sizes = json.loads((folder / "adult-discretised-domain.json").read_text())
-    table = pa.csv.read_csv(folder / "adult-discretised.csv")
+    table = pa.csv.read_csv(folder / ADULT_FILE)
     rows = np.stack([table[name].to_numpy() for name in sizes], axis=1).astype(np.int32)
     is_test = np.arange(len(rows)) % 10 == 0
     return rows[~is_test], rows[is_test], sizes
@@ -333,6 +337,27 @@ def measure_million(folder: Path) -> list[dict[str, object]]:
     return measure_size(drawn, sizes, name, 2 * MOST_CPU_SECONDS, 2 * MOST_MEGABYTES)
 
 
+def measure_mixed() -> list[dict[str, object]]:
+    """One fit on invented rows of 50 columns of 2 to 100 values."""
+    rows, sizes = invent_mixed(50_000)
+    name = "50,000 rows x 50 columns of 2 to 100 values"
+    return measure_size(rows, sizes, name, MOST_SECONDS_WIDE, 2 * MOST_MEGABYTES)
+
+
+INVENTED = {"narrow": (50, 12), "wide": (50, 32), "long": (30, 256)}
+"""Columns, and values of each column, of invented tables of 20,000 rows."""
+LARGE = ("million", "mixed", *INVENTED)
+
+
+def measure_large(name: str, folder: Path | None) -> list[dict[str, object]]:
+    """One fit on a large table."""
+    if name == "million":
+        return measure_million(folder) if folder is not None else [skip(name, NO_ADULT)]
+    if name == "mixed":
+        return measure_mixed()
+    return measure_invented(20_000, *INVENTED[name], MOST_SECONDS_WIDE, 2 * MOST_MEGABYTES)
+
+
 def measure_propagation() -> dict[str, object]:
     """Belief propagation over a chain of three tables of 100 x 100 x 100 cells by contraction."""
     draws = np.random.default_rng(1)
@@ -354,7 +379,8 @@ def main() -> None:
     parser.add_argument("--adult", type=Path, help="the folder of the Adult files")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="epsilon 1 once, no large tables")
-    parser.add_argument("--only", choices=("adult", "sizes"), help="half of the lines")
+    halves = ("adult", "sizes", *LARGE)
+    parser.add_argument("--only", choices=halves, help="some of the lines")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fit", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -362,24 +388,20 @@ def main() -> None:
         catalog, epsilon, sizes, out = given.fit
         fit_once(Path(catalog), epsilon, json.loads(sizes), Path(out))
         return
-    lines = [] if given.only == "adult" else [measure_propagation()]
-    if given.only == "sizes":
-        pass
-    elif given.adult is None or not (given.adult / "adult-discretised.csv").exists():
-        why = "no data: give the folder of adult-discretised.csv with --adult"
-        lines += [skip(f"Adult at epsilon {epsilon}", why) for epsilon in TARGETS]
-    else:
+    adult = given.adult if given.adult and (given.adult / ADULT_FILE).exists() else None
+    lines = [measure_propagation()] if given.only in (None, "sizes") else []
+    if given.only in (None, "adult"):
         epsilons = ["1"] if given.quick else list(TARGETS)
-        lines += measure_adult(given.adult, 1 if given.quick else given.runs, epsilons)
-    if not given.quick and given.only != "adult":
-        if given.adult is not None and (given.adult / "adult-discretised.csv").exists():
-            lines += measure_million(given.adult)
-        rows, sizes = invent_mixed(50_000)
-        name = "50,000 rows x 50 columns of 2 to 100 values"
-        lines += measure_size(rows, sizes, name, 300.0, 2 * MOST_MEGABYTES)
-        lines += measure_invented(20_000, 50, 12, 300.0, 2 * MOST_MEGABYTES)
-        lines += measure_invented(20_000, 50, 32, 300.0, 2 * MOST_MEGABYTES)
-        lines += measure_invented(20_000, 30, 256, 300.0, 2 * MOST_MEGABYTES)
+        runs = 1 if given.quick else given.runs
+        if adult is None:
+            lines += [skip(f"Adult at epsilon {epsilon}", NO_ADULT) for epsilon in epsilons]
+        else:
+            lines += measure_adult(adult, runs, epsilons)
+    if given.only in LARGE:
+        lines += measure_large(given.only, adult)
+    elif given.only == "sizes" or (given.only is None and not given.quick):
+        for name in LARGE:
+            lines += measure_large(name, adult)
     report("synth", lines, ("numpy", "scipy", "duckdb"), as_json=given.json)
 
 

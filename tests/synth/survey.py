@@ -54,8 +54,11 @@ tables:
       person: {{type: id}}
       by_car: {{type: boolean, nulls: drop}}
       length: {{type: integer, bounds: [1, 9], nulls: drop, provenance: form}}
+      day: {{type: date, bounds: [2001-01-01, 2001-01-08], nulls: drop, provenance: week}}
 """
 FIRST_DAY = date(2001, 1, 1)
+DAYS_A_LENGTH = 914
+"""An eighth of the days between the bounds of `begun`."""
 
 
 def invent_people(count: int, seed: int = 1) -> pa.Table:
@@ -84,17 +87,20 @@ def invent_people(count: int, seed: int = 1) -> pa.Table:
 
 
 def invent_trips(people: pa.Table, seed: int = 2) -> pa.Table:
-    """0 to 3 trips of each person; by car if the person lives in no town."""
+    """0 to 3 trips of each person: by car if the person lives in no town, and the longer the later
+    the person began."""
     draws = np.random.default_rng(seed)
     counts = draws.integers(0, 4, people.num_rows)
     owners = np.repeat(np.arange(people.num_rows), counts)
     in_town = people["town"].to_numpy(zero_copy_only=False)[owners]
+    days = [(day - FIRST_DAY).days for day in people["begun"].to_pylist()]
     return pa.table(
         {
             "trip": [f"t{number}" for number in range(len(owners))],
             "person": [f"p{number}" for number in owners],
             "by_car": ~in_town,
-            "length": draws.integers(1, 10, len(owners)),
+            "day": [FIRST_DAY + timedelta(days=n % 8) for n in range(len(owners))],
+            "length": 1 + np.array(days, np.int64)[owners] // DAYS_A_LENGTH,
         }
     )
 

@@ -46,6 +46,13 @@ def test_rows_of_the_same_law_are_near_and_shuffled_columns_far() -> None:
     assert measure_utility(shuffled, people, "town") < measure_utility(alike, people, "town")
 
 
+def test_rows_that_are_alike_count_as_half_a_win_each() -> None:
+    """A model that cannot tell rows apart has an area of 1/2, in whatever order they come."""
+    table = pa.table({"a": [1, 2] * 50, "flat": [0] * 100, "yes": [False] * 50 + [True] * 50})
+    utility = measure_utility(table.select(["flat", "yes"]), table.select(["flat", "yes"]), "yes")
+    assert utility == 0.5
+
+
 def test_tables_without_common_columns_are_refused() -> None:
     with pytest.raises(ParameterError, match="in common"):
         compare_tables(pa.table({"a": [1]}), pa.table({"b": [1]}))

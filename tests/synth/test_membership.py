@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from dither.audit.generators import (
     PEOPLE,
@@ -14,6 +17,7 @@ from dither.audit.generators import (
     list_subjects,
 )
 from dither.audit.shipped_mechanisms import Subject
+from dither.cli.main import app
 
 RUNS = 400
 ALPHA = 1e-9
@@ -29,6 +33,15 @@ def test_the_attack_does_not_break_the_claim(subject: Subject) -> None:
 @pytest.mark.parametrize("planted", list_planted(), ids=lambda planted: planted.what)
 def test_the_attack_finds_every_planted_bug(planted: PlantedGenerator) -> None:
     assert planted.subject.audit(RUNS, ALPHA).outcome == "violated"
+
+
+@pytest.mark.all
+def test_one_command_attacks_ours_and_the_planted_ones() -> None:
+    done = CliRunner().invoke(app, ["audit", "generators", "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["accused"] == [] and said["escaped"] == []
+    assert len(said["verdicts"]) == len(list_subjects()) + len(list_planted())
 
 
 def test_the_lease_of_the_attack_gives_the_answers_of_the_kernel_s_mechanisms() -> None:

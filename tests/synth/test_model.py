@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from dither.synth.draw_rows import draw_rows, draw_uniform
+from dither.synth.draw_rows import draw_rows, draw_uniform, order_rows
 from dither.synth.estimate import (
     Measurement,
     estimate_total,
@@ -178,3 +178,19 @@ def test_the_stream_of_a_key_is_fixed_and_even() -> None:
     numbers = draw_uniform(bytes(32), "x", 100_000)
     assert abs(numbers.mean() - 0.5) < 0.005
     assert (numbers == draw_uniform(bytes(32), "x", 100_000)).all()
+
+
+@pytest.mark.parametrize(
+    "sizes", [(), (3, 4), (1 << 20, 1 << 20, 50), (1 << 31, 1 << 31, 1 << 31)], ids=str
+)
+def test_rows_are_ordered_as_by_a_sort_of_one_column_after_the_other(
+    sizes: tuple[int, ...],
+) -> None:
+    """np.lexsort is the oracle; codes within 64 bits, beyond them, and with equal points."""
+    draws = np.random.default_rng(4)
+    codes = [draws.integers(0, size, 999) // max(1, size // 7) * (size // 7) for size in sizes]
+    points = draws.random(999)
+    points[::5] = points[3]
+    for own in (points, draws.random(999)):
+        expected = np.lexsort((own, *reversed(codes)))
+        assert order_rows(own, codes).tolist() == expected.tolist()

@@ -71,6 +71,38 @@ def test_a_warm_start_is_for_the_pots_that_paid_and_the_same_rows(con: Any, earl
     assert spent(con) == before
 
 
+def test_bought_labels_of_an_earlier_table_are_not_bought_again(con: Any) -> None:
+    ask = {"epsilon": 2, "columns": ["age", "hobby"], "method": "aim"}
+    earlier = con.synthesize("people", **ask, labels_epsilon=5)
+    before = spent(con)
+    made = con.synthesize("people", **ask, start_from=earlier)
+    assert 1.99 < spent(con) - before <= 2
+    assert made.columns == earlier.columns
+    assert made.facts["sources"] == [earlier.facts["release"], *earlier.facts["sources"]]
+
+
+def test_a_starting_point_is_refused_before_labels_are_bought(con: Any, earlier: Any) -> None:
+    before = spent(con)
+    ask = {"epsilon": 1, "columns": [*COLUMNS, "hobby"], "method": "aim", "labels_epsilon": 1}
+    rows = pa.table({"age": [1, 2], "work": ["desk", "desk"]})
+    for start in (earlier, PublicTable(rows, provenance="invented"), "model.json"):
+        with pytest.raises(ParameterError):
+            con.synthesize("people", **ask, start_from=start)
+    assert spent(con) == before
+
+
+def test_other_labels_of_a_public_table_are_other(con: Any, people: pa.Table) -> None:
+    public = PublicTable(people, provenance="invented")
+    ask = {"epsilon": 2, "columns": ["age", "hobby"], "method": "aim", "labels_epsilon": 5}
+    made = con.synthesize("people", **ask, start_from=public)
+    hobby = made.columns[1]
+    assert {"chess", "cards"} <= {*hobby.labels}
+    assert hobby.encode(pa.chunked_array([["rare 2", "chess"]])).tolist() == [
+        hobby.size - 1,
+        hobby.labels.index("chess"),
+    ]
+
+
 def test_a_public_table_says_what_depends_on_what(con: Any, people: pa.Table) -> None:
     """Work follows age in the public table too: the tree has this pair, and its potential moves
     independent columns as far as the public rows are."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from datetime import date
 from decimal import Decimal
@@ -168,6 +171,19 @@ def test_a_saved_model_gives_the_same_table_again(con: Any, tmp_path: Path) -> N
     assert again.sample(50, draw=3).equals(made.sample(50, draw=3))
     assert not made.sample(50).equals(made.sample(50, draw=1))
     assert again.certificate() == made.certificate()
+    script = (
+        "import sys; from dither.synth import load_synthetic; "
+        "print(load_synthetic(sys.argv[1]).sample().to_pydict())"
+    )
+    threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "7"}
+    printed = subprocess.run(
+        [sys.executable, "-c", script, str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | threads,
+    ).stdout
+    assert printed.strip() == str(made.sample().to_pydict())
     file.write_text(json.dumps({"format": "dither synthetic table", "v": 1}))
     with pytest.raises(ParameterError, match="no saved synthetic table"):
         load_synthetic(file)
@@ -255,6 +271,17 @@ def test_errors_say_what_to_do(refusing: Any) -> None:
         refusing.synthesize("people", epsilon=1, columns=["hobby"])
     with pytest.raises(DitherError, match="Pay more, or name fewer columns"):
         refusing.synthesize("people", epsilon="1e-4")
+
+
+def test_conditions_take_numbers_as_they_are_written(con: Any) -> None:
+    """0.3 is three tenths, though the float lies below; a bound between two values takes those
+    inside."""
+    made = con.synthesize("people", epsilon=1, columns=["pay", "age"], method="independent")
+    assert made.count({"pay": [0.3]}) == made.count({"pay": [Decimal("0.3")]})
+    assert made.count({"pay": (0.3, 0.7)}) == made.count({"pay": (Decimal("0.25"), 0.75)})
+    assert made.count({"age": (2.5, 4)}) == made.count({"age": [3, 4]})
+    with pytest.raises(ParameterError, match="is no value of age"):
+        made.count({"age": [2.5]})
 
 
 def test_counts_and_rows_under_a_condition(con: Any, people: pa.Table) -> None:

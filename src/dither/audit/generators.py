@@ -177,10 +177,16 @@ def _keep_all_rows(rows: Rows) -> int:
     return attack_cell(rows, "histogram")
 
 
+def _use_unlimited_total(rows: Rows) -> int:
+    """The noisy total is of all rows of a person, though its noise is that of one."""
+    return round(fit_invented(rows, "independent").model.total)
+
+
 def list_planted() -> list[PlantedGenerator]:
     """Bugs that published generators had."""
     neighbours = (np.concatenate([PEOPLE, TARGET]), PEOPLE)
     many_rows = (np.concatenate([PEOPLE, *[TARGET] * 8]), PEOPLE)
+    very_many = (np.concatenate([PEOPLE, *[TARGET] * 40]), PEOPLE)  # its total has more noise
     return [
         PlantedGenerator("the exact number of rows is used", _use_exact_rows, neighbours),
         PlantedGenerator("the domain is read off the data", _take_domain_from_data, neighbours),
@@ -188,6 +194,7 @@ def list_planted() -> list[PlantedGenerator]:
             "choices are not charged", lambda rows: attack_choice(rows, 100), neighbours
         ),
         PlantedGenerator("rows of one person are not limited", _keep_all_rows, many_rows),
+        PlantedGenerator("the total is not limited", _use_unlimited_total, very_many),
         PlantedGenerator(
             "steps cost eight times what is taken",
             lambda rows: attack_cell(rows, "histogram", 8, 8),

@@ -19,11 +19,18 @@ from dither.audit.alpha_budget import next_share
 from dither.audit.figures import write_power
 from dither.audit.report import Section, finite, write
 from dither.audit.shipped_mechanisms import Subject, subjects
-from dither.audit.verdict import Verdict
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
 from dither.cli.audit_function import function
+from dither.cli.audit_generators import generators
 from dither.cli.audit_leakage import leakage
-from dither.cli.audit_output import Alpha, Report, Year, say_written, show_limits
+from dither.cli.audit_output import (
+    Alpha,
+    Report,
+    Year,
+    say_written,
+    show_limits,
+    write_verdict_row,
+)
 from dither.cli.audit_system import system
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
@@ -43,6 +50,7 @@ def _group() -> None:
 
 
 app.command()(function)
+app.command()(generators)
 app.command()(leakage)
 app.command()(system)
 
@@ -79,7 +87,7 @@ def mechanisms(
     ]
     heads = ("mechanism", "claimed", "delta", "shown", "ceiling", "runs", "verdict")
     figures = frozenset(range(1, len(heads) - 1))
-    console.print(ShownTable(heads, tuple(tuple(_make_row(v)) for v in verdicts), figures))
+    console.print(ShownTable(heads, tuple(tuple(write_verdict_row(v)) for v in verdicts), figures))
     console.print(
         "epsilon claimed, epsilon shown at least, and the most that so many runs could show",
         style="dim",
@@ -99,7 +107,7 @@ def mechanisms(
             f"A mechanism that keeps its claim is accused with probability at most "
             f"{write_bound(alpha, up=True)} for each test.",
         )
-        rows = tuple(_make_row(verdict) for verdict in verdicts)
+        rows = tuple(write_verdict_row(verdict) for verdict in verdicts)
         say_written(
             console,
             write(
@@ -227,17 +235,6 @@ def accountant(
         ]
         print_json(finite({"refuted": refuted, "alpha": alpha, "claims": documents}))
     raise typer.Exit(1 if refuted else 0)
-
-
-def _make_row(verdict: Verdict) -> tuple[str, ...]:
-    """Write the row of a verdict for the table."""
-    numbers = (
-        write_bound(verdict.epsilon, up=True),
-        write_bound(verdict.delta, up=True),
-        write_bound(verdict.epsilon_lower),
-        write_bound(verdict.ceiling, up=True),
-    )
-    return (verdict.name, *numbers, f"{verdict.runs:,}", verdict.outcome)
 
 
 _CATCH_HEAD = (

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dither.audit.verdict import LIMITS
+from dither.audit.verdict import LIMITS, Verdict
+from dither.figures import write_bound
 
 Report = Annotated[
     Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")
@@ -29,3 +30,14 @@ def show_limits(console: Console, more: tuple[str, ...] = ()) -> None:
 def say_written(console: Console, files: tuple[Path, Path]) -> None:
     """Name the files of a report."""
     console.print(f"wrote {files[0]} and {files[1]}", soft_wrap=True)
+
+
+def write_verdict_row(verdict: Verdict) -> tuple[str, ...]:
+    """Write the row of a verdict for the table."""
+    numbers = (
+        write_bound(verdict.epsilon, up=True),
+        write_bound(verdict.delta, up=True),
+        write_bound(verdict.epsilon_lower),
+        write_bound(verdict.ceiling, up=True),
+    )
+    return (verdict.name, *numbers, f"{verdict.runs:,}", verdict.outcome)

@@ -50,13 +50,14 @@ def synth(
     """Make a synthetic table (or two linked ones) that may be shared, and a page about it."""
     if f".{file_format}" not in _WRITERS:
         raise ParameterError(f"--format is csv or parquet, got {file_format!r}")
-    if to.exists() and any(to.iterdir()):
-        raise ParameterError(f"{to} is not empty: choose another folder with --to")
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise ParameterError(f"{to} is not an empty folder: choose another one with --to")
     names = [name.strip() for name in columns.split(",")] if columns else None
     by_column = _read_bins(bins)
     if child is not None and labels_epsilon is not None:
         raise ParameterError("--labels-epsilon is for one table: linked ones take declared labels")
     con = connect(catalog, pot=pot, state=state)
+    to.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made costs nothing
     if child is None:
         made = con.synthesize(
             table,
@@ -67,7 +68,6 @@ def synth(
             bins=by_column,
             labels_epsilon=labels_epsilon,
         )
-        to.mkdir(parents=True, exist_ok=True)
         made.save(to / "model.json")
         made.certificate(to / "certificate.json")
         made.report(to / "report.html")
@@ -83,7 +83,6 @@ def synth(
             method=method,
             bins=by_column,
         )
-        to.mkdir(parents=True, exist_ok=True)
         pair.save(to / "model.json")
         pair.certificate(to / "certificate.json")
         pair.report(to / "report.html")

@@ -37,7 +37,7 @@ from dither.synth.synthesize import (
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
-from dither.synth.warm_start import PublicTable, list_sources
+from dither.synth.warm_start import PublicTable, list_bought_labels, list_sources
 
 BuyLabels = Callable[[str, str], tuple[tuple[str, ...], str]]
 """Table and column in, the labels and the release that told them out."""
@@ -164,20 +164,22 @@ class SynthAsker:
         labels_epsilon: Number | None = None,
         start_from: object = None,
     ) -> Synthetic:
-        """One table. Labels of undeclared categories are bought first, by a charge of their own."""
+        """One table. Labels of undeclared categories are those of an earlier table that it starts
+        from, or are bought first, by a charge of their own."""
         names = self._list_names(table, columns)
-        undeclared = self._list_undeclared(table, names)
+        labels = list_bought_labels(start_from)
+        undeclared = tuple(n for n in self._list_undeclared(table, names) if n not in labels)
         if undeclared and buy_labels is None and columns is None:
             names = tuple(name for name in names if name not in undeclared)
             undeclared = ()
-        labels: dict[str, tuple[str, ...]] = {}
         sources: list[str] = []
         if buy_labels is not None:
             # refused before labels are paid for, and for as many labels as could be bought
             most = tuple(f"?{number}" for number in range(MOST_LABELS))
-            stand_ins = dict.fromkeys(undeclared, most)
+            stand_ins = labels | dict.fromkeys(undeclared, most)
             rehearsed = self._plan(table, names, method, bins, constraints, stand_ins)
             check_price(rehearsed, self._analyses, price)
+            check_start(start_from, rehearsed, self._facts(), self._list_pots())
             for name in undeclared:
                 labels[name], source = buy_labels(table, name)
                 sources.append(source)

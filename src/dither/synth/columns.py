@@ -32,6 +32,8 @@ MOST_CODES = 1000
 MOST_LABELS = 50
 """Labels that one CASE can tell apart."""
 EPOCH = date(1970, 1, 1)
+_MOST_SPAN = 1 << 20
+"""Integers between bounds up to which values are found by counting; beyond by sorting."""
 _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 
 
@@ -73,7 +75,7 @@ class SynthColumn:
         grid = starts + np.floor(points * (ends - starts + 1)).astype(np.int64)
         is_null = codes == self.size - 1 if self.has_null else np.zeros(len(codes), bool)
         grid[is_null] = self.low
-        distinct, inverse = np.unique(grid, return_inverse=True)
+        distinct, inverse = _list_distinct(grid, self.low, self.high)
         values = pa.array([self._to_value(int(number)) for number in distinct], self.arrow_type)
         taken = pa.array(np.where(is_null, -1, inverse), pa.int64())
         taken = pa.compute.if_else(pa.array(is_null), pa.scalar(None, pa.int64()), taken)
@@ -84,6 +86,12 @@ class SynthColumn:
         codes = np.arange(self.size - self.has_null)
         starts = np.maximum(self.first + codes * self.width, self.low)
         return starts, np.minimum(self.first + (codes + 1) * self.width - 1, self.high)
+
+    def find_wider_codes(self, wider: SynthColumn) -> NDArray[np.int64]:
+        """For every code that of its first value in the same column with wider bins."""
+        starts, _ = self.list_ends()
+        codes = (starts - wider.first) // wider.width
+        return np.append(codes, wider.size - 1) if self.has_null else codes
 
     def encode(self, values: pa.ChunkedArray) -> NDArray[np.int64]:
         """Codes of values of this column's type: what `decode` undoes."""
@@ -97,13 +105,14 @@ class SynthColumn:
 
     def _find_code(self, value: Any) -> int:
         if self.kind == "category":
-            return self.labels.index(value)
+            is_other = self.is_bought and value not in self.labels
+            return self.size - 1 if is_other else self.labels.index(value)
         if self.kind == "date":
             grid = int((value - EPOCH).days)
         elif self.kind == "timestamp":
             grid = int(value.timestamp())
         else:
-            grid = int(Fraction(value) / self.step)
+            grid = read_number(value) // self.step
         return (grid - self.first) // self.width
 
     def write_expression(self) -> Expression:
@@ -155,6 +164,30 @@ class SynthColumn:
         if self.step.denominator == 1:
             return int(number)
         return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def read_number(value: Any) -> Fraction:
+    """A number as it is written: 0.3 is three tenths, whatever its float is.
+
+    >>> read_number(0.3), read_number(Decimal("0.3")), read_number(True)
+    (Fraction(3, 10), Fraction(3, 10), Fraction(1, 1))
+    """
+    return Fraction(int(value)) if isinstance(value, bool) else Fraction(str(value))
+
+
+def _list_distinct(
+    grid: NDArray[np.int64], low: int, high: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The different integers of some between two bounds, and the position of each among them.
+
+    >>> [array.tolist() for array in _list_distinct(np.array([7, 5, 7]), 5, 9)]
+    [[5, 7], [1, 0, 1]]
+    """
+    if high - low >= _MOST_SPAN:
+        return np.unique(grid, return_inverse=True)
+    is_present = np.bincount(grid - low, minlength=high - low + 1) > 0
+    positions = np.cumsum(is_present) - 1
+    return np.flatnonzero(is_present) + low, positions[grid - low]
 
 
 def make_columns(

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dither.errors import ParameterError
-from dither.synth.columns import EPOCH, SynthColumn
+from dither.synth.columns import EPOCH, SynthColumn, read_number
 from dither.synth.contraction import Table
 
 Condition: TypeAlias = Mapping[str, Collection[Any]]
@@ -40,6 +39,8 @@ def find_weights(column: SynthColumn, allowed: Collection[Any]) -> Table:
     weights = np.zeros(column.size)
     if is_range:
         low, high = (_to_grid(column, value) for value in allowed)
+        if column.kind == "number" and read_number(allowed[0]) > low * column.step:
+            low += 1  # between two values: the first one above
         starts, ends = column.list_ends()
         overlap = np.minimum(ends, high) - np.maximum(starts, low) + 1
         weights[: len(starts)] = np.clip(overlap, 0, None) / (ends - starts + 1)
@@ -59,7 +60,8 @@ def _find_share(column: SynthColumn, value: Any) -> tuple[int, float]:
             return column.labels.index(value), 1.0
     elif value is not None:
         grid = _to_grid(column, value)
-        if column.low <= grid <= column.high:
+        is_value = column.kind != "number" or read_number(value) == grid * column.step
+        if is_value and column.low <= grid <= column.high:
             code = (grid - column.first) // column.width
             starts, ends = column.list_ends()
             return code, 1 / float(ends[code] - starts[code] + 1)
@@ -74,7 +76,7 @@ def _to_grid(column: SynthColumn, value: Any) -> int:
         if column.kind == "timestamp" and isinstance(value, datetime):
             return int(value.replace(tzinfo=value.tzinfo or UTC).timestamp())
         if column.kind in ("number", "boolean"):
-            return int(Fraction(value) // column.step)
+            return read_number(value) // column.step
     except (TypeError, ValueError):
         pass
     raise ParameterError(f"{value!r} is no value of {column.name}, a {column.kind}")

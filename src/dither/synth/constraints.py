@@ -31,6 +31,7 @@ _COMPARE = {
     ">": pc.greater,
 }
 _LAST = float(np.nextafter(1.0, 0.0))
+"""The point of the last value of a bin."""
 MOST_ZERO_CELLS = 100_000
 """Cells of the columns of a rule that the model may leave out; larger rules are met by drawing."""
 
@@ -153,9 +154,7 @@ def _find_broken(constraint: Constraint, columns: list[SynthColumn]) -> NDArray[
     for corner in corners:
         table = pa.table(
             {
-                column.name: column.decode(
-                    codes.astype(np.int32), np.full(len(codes), end * 0.9999)
-                )
+                column.name: column.decode(codes.astype(np.int32), np.full(len(codes), end * _LAST))
                 for column, codes, end in zip(columns, grids, corner, strict=True)
             }
         )

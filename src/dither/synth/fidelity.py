@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import optimize
+from scipy import optimize, stats
 
 from dither.errors import ParameterError
 
@@ -69,7 +69,7 @@ def measure_utility(train: pa.Table, test: pa.Table, target: str) -> float:
     sizes = _find_sizes(first, second)[:-1]
     weights = _fit_logistic(_write_one_hot(first[:, :-1], sizes), first[:, -1])
     scores = _write_one_hot(second[:, :-1], sizes) @ weights
-    order = np.argsort(np.argsort(scores, kind="stable"), kind="stable") + 1.0
+    order = stats.rankdata(scores)  # rows that are alike share their mean rank
     positive = second[:, -1] == 1
     positives = int(positive.sum())
     above = float(order[positive].sum()) - positives * (positives + 1) / 2

@@ -58,8 +58,10 @@ from dither.synth.synthetic import MOST_DRAWS, Synthetic, note_rejected
 
 PARENT_SHARE = Fraction(2, 5)
 COUNT_SHARE = Fraction(1, 10)
-MOST_LINK_CELLS = 64
+MOST_LINK_CELLS = 512
 """Cells of the parent's columns that the child is drawn by."""
+LINK_BINS = 8
+"""Bins of such a column where it is a number or a time."""
 _OWNER = "dither_owner"
 """No column of a catalog has such a name."""
 
@@ -112,11 +114,12 @@ def plan_linked(
             f"{parent} may hold several rows of one {catalog.unit.label}: the parent is a table "
             f"with one row for each"
         )
-    parent_plan = plan_table(catalog, analyses, parent, columns.get(parent), method, bins)
-    links = _choose_links(parent_plan)
+    own = columns.get(parent) or _list_declared(parent_table, analyses)
+    parent_plan = plan_table(catalog, analyses, parent, own, method, bins)
+    links = _choose_links(parent_plan, analyses)
     names = columns.get(child) or _list_declared(child_table, analyses)
     child_plan = _plan_child(child_table, names, parent_plan, links, analyses, bins)
-    return LinkedPlan(parent_plan, child_plan, links)
+    return LinkedPlan(parent_plan, child_plan, tuple(link.name for link in links))
 
 
 def _list_declared(table: Table, analyses: Analyses) -> tuple[str, ...]:
@@ -125,37 +128,41 @@ def _list_declared(table: Table, analyses: Analyses) -> tuple[str, ...]:
     return tuple(name for name in list_columns(table) if not domains[name].undeclared)
 
 
-def _choose_links(parent: SynthPlan) -> tuple[str, ...]:
-    """The first columns of the parent whose values together are few."""
+def _choose_links(parent: SynthPlan, analyses: Analyses) -> tuple[SynthColumn, ...]:
+    """The first columns of the parent whose values together are few; numbers and times in wide
+    bins."""
+    ordered = {column.name: LINK_BINS for column in parent.columns if column.is_ordered}
+    wide = make_codes(parent.table, tuple(ordered), analyses, ordered, {})
+    in_wide_bins = {column.name: column for column, _ in wide}
     links: list[SynthColumn] = []
     for column in parent.columns:
-        if prod(link.size for link in (*links, column)) <= MOST_LINK_CELLS:
-            links.append(column)
+        link = in_wide_bins.get(column.name, column)
+        if prod(chosen.size for chosen in (*links, link)) <= MOST_LINK_CELLS:
+            links.append(link)
     if not links:
         raise ParameterError(
-            f"no column of {parent.table.name} has at most {MOST_LINK_CELLS} values to draw "
-            f"{parent.table.name}'s rows by: add a category or fewer bins"
+            f"no column of {parent.table.name} has at most {MOST_LINK_CELLS} values to draw the "
+            f"rows of the other table by: add a category or a number to its columns"
         )
-    return tuple(link.name for link in links)
+    return tuple(links)
 
 
 def _plan_child(
     table: Table,
     names: tuple[str, ...],
     parent: SynthPlan,
-    links: tuple[str, ...],
+    links: tuple[SynthColumn, ...],
     analyses: Analyses,
     bins: Mapping[str, int],
 ) -> SynthPlan:
     """The child's codes beside those of its owner's links, which come first."""
     coded = make_codes(table, names, analyses, bins, {})
-    owners = make_codes(parent.table, links, analyses, bins, {})
-    linked = [replace(column, name=f"owner_{column.name}") for column, _ in owners]
+    linked = [replace(link, name=f"owner_{link.name}") for link in links]
     right = Project(
         Scan(parent.table.name),
         tuple(
-            Named(column.name, expression)
-            for column, (_, expression) in zip(linked, owners, strict=True)
+            Named(column.name, link.write_expression())
+            for column, link in zip(linked, links, strict=True)
         ),
     )
     left = Project(
@@ -192,6 +199,7 @@ def measure_linked(
             "table": plan.parent.table.name,
             "method": plan.parent.method,
             "rows_per_unit": plan.parent.table.rows_per_unit,
+            "left_out": plan.parent.list_left_out(),
         },
         plan.parent.constraints,
     )
@@ -206,6 +214,7 @@ def measure_linked(
             "table": plan.child.table.name,
             "method": "aim",
             "rows_per_unit": plan.child.table.rows_per_unit,
+            "left_out": plan.child.list_left_out(),
         },
         plan.child.constraints,
     )
@@ -318,8 +327,9 @@ class SyntheticPair:
         fixed_codes = {}
         for position, name in enumerate(self.links):
             column = next(i for i, c in enumerate(self.parent.columns) if c.name == name)
+            wide = self.parent.columns[column].find_wider_codes(self.child.columns[position])
             labels = np.array(fitted.groupings[position].labels, np.int32)
-            fixed_codes[position] = labels[parents[:, column]]
+            fixed_codes[position] = labels[wide[parents[:, column]]]
         groups = draw_rows_given(
             fitted.model, fixed_codes, len(parents), key, is_even=self.child.is_drawn_evenly
         )

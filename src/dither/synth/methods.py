@@ -394,13 +394,11 @@ METHODS: dict[str, Method] = {
 
 
 def choose_method(name: str, columns: tuple[SynthColumn, ...]) -> str:
-    """The name of a method; `auto` is the whole table where it has few cells, else aim. Decided
-    from the catalog alone."""
+    """The name of a method; `auto` is the whole table where it has few cells, else aim. One column
+    has no pairs to pay for. Decided from the catalog alone."""
     cells = prod(column.size for column in columns)
     if name == "auto":
-        if len(columns) == 1:
-            return "independent"
-        return "histogram" if cells <= MOST_HISTOGRAM_CELLS // 16 else "aim"
+        name = "histogram" if cells <= MOST_HISTOGRAM_CELLS // 16 else "aim"
     if name not in METHODS:
         raise ParameterError(f"no method {name!r}: there are auto, {', '.join(METHODS)}")
     if name == "histogram" and cells > MOST_HISTOGRAM_CELLS:
@@ -408,4 +406,4 @@ def choose_method(name: str, columns: tuple[SynthColumn, ...]) -> str:
             f"the whole table has {cells:,} cells: a histogram takes at most "
             f"{MOST_HISTOGRAM_CELLS:,}. Choose method='aim', or fewer columns"
         )
-    return name
+    return "independent" if len(columns) == 1 else name

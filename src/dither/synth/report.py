@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import combinations
 from math import log10, sqrt
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,18 @@ import pyarrow as pa
 from dither.pages.charts import ChartPoint, draw_dots, format_number
 from dither.pages.html import Html, join, write_details, write_element, write_list
 from dither.pages.page import PageSection, write_card, write_page
-from dither.pages.plots import draw_figure
 from dither.pages.tables import write_facts, write_table
 from dither.synth.columns import SynthColumn
+from dither.synth.dependency_map import draw_dependency_map
 from dither.synth.linked import SyntheticPair
 from dither.synth.synthetic import Synthetic
 
+DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
+"""A synthetic table with the rows that were drawn from it."""
 MOST_SHOWN = 24
 """Values of a column that a chart shows; numbers and dates are put into so many ranges."""
-STRONG = 0.5
-"""A distance from independence that is drawn in the darkest colour."""
+SMALL = 0.05
+"""The share of rows in wrong cells up to which counts are called good."""
 _PRIVACY = (
     "The promise is differential privacy of what was measured, for one unit as the catalog says. "
     "It holds for every table drawn from this model, however many there are.",
@@ -36,6 +38,10 @@ _PRIVACY = (
     "A row stands for nobody. That a rare combination appears says nothing about whether a person "
     "has it.",
 )
+_NEIGHBOURS = {
+    "add_remove": "with all rows of it or without them (add_remove)",
+    "replace": "with its rows or with any others in their place (replace)",
+}
 _USES = (
     "Counts of one column and of pairs of columns: this is what the model was tuned for.",
     "Trying out programs, charts and models before asking the real data.",
@@ -55,7 +61,7 @@ def write_report(synthetic: Synthetic) -> str:
         f"Synthetic {synthetic.facts['table']}",
         [
             PageSection("What it is", _write_summary(synthetic, rows), "about"),
-            *_write_promises(),
+            *_write_promises([(synthetic, rows)]),
             *_write_sections(synthetic, rows, ""),
         ],
     )
@@ -68,7 +74,7 @@ def write_pair_report(pair: SyntheticPair) -> str:
     parents, children = pair.sample()
     sections = [
         PageSection("What it is", _write_pair_summary(pair, (parents, children)), "about"),
-        *_write_promises(),
+        *_write_promises([(pair.parent, parents), (pair.child, children)]),
         *_write_sections(pair.parent, parents, f"{parent}: "),
         PageSection(
             f"{child} of one {_find_unit(pair.parent)}", _draw_rows_of_parents(pair), "rows"
@@ -78,9 +84,9 @@ def write_pair_report(pair: SyntheticPair) -> str:
     return write_page(f"Synthetic {parent} and {child}", sections)
 
 
-def _write_promises() -> list[PageSection]:
+def _write_promises(tables: Sequence[DrawnTable]) -> list[PageSection]:
     return [
-        PageSection("What it may be used for", _write_uses(), "uses"),
+        PageSection("What it may be used for", _write_uses(tables), "uses"),
         PageSection("What is private about it", write_list(_PRIVACY), "privacy"),
     ]
 
@@ -93,7 +99,7 @@ def _write_sections(synthetic: Synthetic, rows: pa.Table, prefix: str) -> list[P
         PageSection(
             f"{prefix}Checked against the data", _write_quality(synthetic), f"{name}-check"
         ),
-        PageSection(f"{prefix}What depends on what", _draw_map(synthetic), f"{name}-map"),
+        PageSection(f"{prefix}What depends on what", draw_dependency_map(synthetic), f"{name}-map"),
         PageSection(f"{prefix}What was released", _write_steps(synthetic), f"{name}-steps"),
     ]
 
@@ -109,6 +115,11 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
     lines = _list_facts(parent)
     names = f"{parent.facts['table']} and {child.facts['table']}"
     counts = f"{tables[0].num_rows:,} and {tables[1].num_rows:,} rows"
+    lines["left out"] = "; ".join(
+        f"{made.facts['table']}: {', '.join(made.facts['left_out'])}"
+        for made in (parent, child)
+        if made.facts.get("left_out")
+    )
     lines["tables"] = f"{names}: {counts}, estimated from noisy counts"
     lines["keys"] = (
         f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
@@ -142,10 +153,11 @@ def _list_facts(synthetic: Synthetic) -> dict[str, str]:
         "made of": f"dataset {facts.get('dataset')}, version {facts.get('version')}",
         "protected": (
             f"one {facts.get('unit')}: what these rows tell about any one of them is limited by "
-            f"what was paid ({facts.get('neighbours')})"
+            f"what was paid, {_NEIGHBOURS.get(str(facts.get('neighbours')), '')}"
         ),
         "paid": str(facts.get("price")),
         "method": str(facts.get("method")),
+        "left out": ", ".join(facts.get("left_out", ())),
         "started from": str(facts.get("started_from", "")),
     }
 
@@ -162,9 +174,9 @@ def _write_columns(synthetic: Synthetic, rows: pa.Table) -> Html:
         if column.name in rows.column_names
     ]
     note = (
-        "Dots are noisy counts of the real table as measured, lines their 95% intervals, short "
-        "bars the counts of the synthetic rows. A bar far from its dot is a value that the model "
-        "moved to fit the others."
+        "Blue dots are noisy counts of the real table as measured, lines their 95% intervals, "
+        "orange bars the counts of the synthetic rows. A bar far from its dot is a value that the "
+        "model moved to fit the others."
     )
     return join([write_element("p", note, class_="quiet"), *cards])
 
@@ -250,73 +262,6 @@ def _write_errors(synthetic: Synthetic) -> Html:
     return join([write_element("p", note), table, *([blind] if unknown else [])])
 
 
-def _draw_map(synthetic: Synthetic) -> Html:
-    """A square for every pair: how far the model is from independent columns."""
-    columns = synthetic.columns
-    model = synthetic.fitted.model
-    if len(columns) < 2:
-        return write_element("p", "one column: nothing to compare", class_="quiet")
-    singles = [model.find_marginal((a,)) / model.total for a in range(len(columns))]
-    pairs = model.find_pairs()
-    side = min(48.0, 290 / len(columns))
-    measured = {step.columns for step in synthetic.released if step.kind == "counts"}
-    shapes = []
-    strongest: list[tuple[float, str]] = []
-    for first, second in combinations(range(len(columns)), 2):
-        joint = pairs[first, second] / model.total
-        gap = 0.5 * float(np.abs(joint - np.multiply.outer(singles[first], singles[second])).sum())
-        strongest.append((gap, f"{columns[first].name} and {columns[second].name}"))
-        is_measured = (columns[first].name, columns[second].name) in measured
-        shapes += _draw_square(first, second, side, gap, is_measured)
-    for position, column in enumerate(columns):
-        shapes += _write_axis(position, column.name, side)
-    words = [f"{name}: {gap:.2f}" for gap, name in sorted(strongest, reverse=True)[:5]]
-    note = (
-        "How far each pair is from independent by the model: 0 means that one column says nothing "
-        "about the other. Darker is stronger. A frame marks pairs that were measured; the others "
-        f"follow from them. Strongest: {'; '.join(words)}"
-    )
-    return draw_figure(int(20 + side * len(columns)), shapes, note)
-
-
-def _draw_square(across: int, down: int, side: float, gap: float, is_measured: bool) -> list[Html]:
-    """The square of a pair, below the diagonal, with its number where there is room."""
-    x = 100 + side * across
-    y = 10 + side * down
-    square = write_element(
-        "rect",
-        x=f"{x:.1f}",
-        y=f"{y:.1f}",
-        width=f"{side - 2:.1f}",
-        height=f"{side - 2:.1f}",
-        fill="#1f5fa8",
-        fill_opacity=f"{min(1.0, 0.04 + gap / STRONG):.2f}",
-        stroke="#1f5fa8" if is_measured else "none",
-    )
-    if side < 24:
-        return [square]
-    number = write_element(
-        "text",
-        f"{gap:.2f}",
-        x=f"{x + side / 2 - 1:.1f}",
-        y=f"{y + side / 2 + 3:.1f}",
-        text_anchor="middle",
-        font_size="9",
-        style=f"fill:{'#fff' if gap > STRONG / 2 else '#222'}",
-    )
-    return [square, number]
-
-
-def _write_axis(position: int, name: str, side: float) -> list[Html]:
-    """The name of a column at its row, and on the diagonal for its squares below."""
-    size = f"{min(10.0, side):.1f}"
-    middle = 10 + side * (position + 0.5) + 3
-    row = write_element("text", name, x="94", y=f"{middle:.1f}", text_anchor="end", font_size=size)
-    x = 102 + side * position
-    diagonal = write_element("text", name, x=f"{x:.1f}", y=f"{middle:.1f}", font_size=size)
-    return [row, diagonal]
-
-
 def _write_steps(synthetic: Synthetic) -> Html:
     rows = [
         (
@@ -339,13 +284,51 @@ def _write_price(price: float) -> str:
     return f"{price:.{digits}f}"
 
 
-def _write_uses() -> Html:
+def _write_uses(tables: Sequence[DrawnTable]) -> Html:
+    exact = [words for drawn in tables for words in _list_exact(*drawn)]
+    rough = [words for drawn in tables for words in _list_rough(*drawn)]
     return join(
         [
-            write_card("It is good for", write_list(_USES)),
-            write_card("It is not good for", write_list(_NOT_USES)),
+            write_card("It is good for", write_list([*_USES, *exact])),
+            write_card("It is not good for", write_list([*_NOT_USES, *rough])),
         ]
     )
+
+
+def _list_exact(made: Synthetic, rows: pa.Table) -> list[str]:
+    """The columns and pairs of a table that noise moves little."""
+    small = [
+        p
+        for p in made.predict_errors()
+        if {*p.columns} <= {*rows.column_names} and p.distance is not None and p.distance <= SMALL
+    ]
+    names = {
+        "columns": [p.columns[0] for p in small if len(p.columns) == 1],
+        "pairs of columns": [" with ".join(p.columns) for p in small if len(p.columns) == 2],
+    }
+    return [
+        f"{made.facts['table']}: counts of the {kind} {', '.join(own)}. Noise alone puts at most "
+        f"about {100 * SMALL:.0f}% of the rows into a wrong cell"
+        for kind, own in names.items()
+        if own
+    ]
+
+
+def _list_rough(made: Synthetic, rows: pa.Table) -> list[str]:
+    """The columns of a table that noise moves much."""
+    large = [
+        f"{p.columns[0]} ({100 * p.distance:.2g}%)"
+        for p in made.predict_errors()
+        if len(p.columns) == 1
+        and p.columns[0] in rows.column_names
+        and p.distance is not None
+        and p.distance > SMALL
+    ]
+    words = (
+        f"{made.facts['table']}: counts of single values of {', '.join(large)}, where noise puts "
+        f"so many rows into a wrong cell; their shape over wide ranges is better"
+    )
+    return [words] if large else []
 
 
 def _draw_rows_of_parents(pair: SyntheticPair) -> Html:
@@ -362,8 +345,14 @@ def _draw_rows_of_parents(pair: SyntheticPair) -> Html:
         )
         for rows, count in enumerate(pair.rows_of_parents)
     ]
+    links = [
+        name if column.width == 1 else f"{name} (in {column.size - column.has_null} ranges)"
+        for name, column in zip(pair.links, pair.child.columns, strict=False)
+    ]
+    most = len(pair.rows_of_parents) - 1
     note = (
-        f"Values of {child} follow {', '.join(pair.links)} of their {unit} and nothing else of it. "
-        f"How many {child} there are is drawn for each {unit} alike."
+        f"Values of {child} follow {', '.join(links)} of their {unit} and nothing else of it. "
+        f"How many {child} there are is drawn for each {unit} alike. The catalog allows one {unit} "
+        f"at most {most} {child}: of those with more, {most} were counted."
     )
     return join([draw_dots(points, f"{unit}s by number of {child}"), write_element("p", note)])

@@ -49,6 +49,10 @@ class SynthPlan:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    def list_left_out(self) -> list[str]:
+        """The columns of the source that the synthetic table does not have."""
+        return [name for name in self.table.column_names if name not in self.names]
+
 
 def plan_table(
     catalog: Catalog,
@@ -145,6 +149,7 @@ def measure_table(
         "lease": f"{price.measure} {number_text(price.value)}",
         "rows_per_unit": plan.table.rows_per_unit,
         "tuned_for": "counts of single columns and of pairs of columns",
+        "left_out": plan.list_left_out(),
     }
     if isinstance(start, PublicTable):
         about["started_from"] = f"a public table: {start.provenance}"

@@ -65,6 +65,13 @@ def check_earlier(
         raise ParameterError("start_from was saved without its measurements: leave it out")
 
 
+def list_bought_labels(start: object) -> dict[str, tuple[str, ...]]:
+    """The labels that an earlier table had bought, by column; none of another starting point."""
+    if not isinstance(start, Synthetic):
+        return {}
+    return {column.name: column.labels[:-1] for column in start.columns if column.is_bought}
+
+
 def list_sources(earlier: Synthetic) -> list[str]:
     """The releases that an earlier table was made from: its own, and those before it."""
     return [earlier.facts["release"], *earlier.facts.get("sources", ())]
