@@ -32,7 +32,7 @@ def place():
 
 def limit_question(sql: str, limits: UnitLimits, registered):
     recipe = bind(sql, registered.catalog, registered.facts)
-    return limit_recipe(recipe, limits, "person")
+    return limit_recipe(recipe, limits, "person", Analyses(registered.catalog, registered.facts))
 
 
 def add_per_person(registered, clamp: Fraction) -> dict[object, Fraction]:
@@ -66,7 +66,7 @@ def test_the_noise_is_for_the_clamp_in_each_of_the_groups(place):
     """300.00 in each of two groups, in cents, against 5,000.00 in each of 20 rows."""
     registered, _ = place
     recipe = bind(COSTS, registered.catalog, registered.facts)
-    limited = limit_recipe(recipe, LIMITS, "person")
+    limited = limit_recipe(recipe, LIMITS, "person", Analyses(registered.catalog, registered.facts))
     claims = [
         sensitivity(query, registered.catalog, registered.facts).l1
         for query in (recipe.queries[0], limited.queries[0])
@@ -127,7 +127,7 @@ def test_other_questions_are_not_limited(place, sql):
     registered, _ = place
     recipe = bind(sql, registered.catalog, registered.facts)
     with pytest.raises(ParameterError, match="limits= are for counts, sums and their ratios"):
-        limit_recipe(recipe, LIMITS, "person")
+        limit_recipe(recipe, LIMITS, "person", Analyses(registered.catalog, registered.facts))
 
 
 def test_no_limit_is_sold_where_none_is_smaller(place):
