@@ -150,7 +150,7 @@ def wish_limits(
             "nothing to buy: one person adds at most 1 to one group of this question, and no limit "
             "is smaller"
         )
-    cells = count_possible_cells(before, query.keys)
+    cells = count_possible_cells(before, query.keys, analyses.facts)
     plans: list[Plan] = []
     edges: list[tuple[int, ...]] = []
     names = name_numbers(query)
