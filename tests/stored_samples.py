@@ -58,6 +58,7 @@ def plan_samples() -> list[Any]:
         plans.Group(VISITS, ("ward",), named),
         plans.SampleUnits(VISITS, HALF),
         plans.LimitGroups(VISITS, ("ward",), 2),
+        plans.LimitTotal(VISITS, ("ward",), "age", HALF),
         plans.Cells(VISITS, ("ward",), aggregates),
         plans.Keys(VISITS, ("ward",)),
         plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8))),

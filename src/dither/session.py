@@ -57,9 +57,10 @@ if TYPE_CHECKING:
     from dither.answer.keys_result import KeysResult
     from dither.answer.result import Result
     from dither.answer.suggest_limits import LimitSuggestion
+    from dither.postprocess.split_question import SplitQuestion
     from dither.workloads.earlier_question import EarlierQuestion
 
-MOST_REHEARSED = 256
+MOST_SPLITS = 256
 """How many questions over answers are remembered as rehearsed."""
 hide_frames()
 
@@ -75,7 +76,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         self._kernel: Pricer = curator.kernel
         self._pot = pot
         self._offers = Offers(curator.kernel, pot)
-        self._rehearsed: set[tuple[int, str]] = set()
+        self._splits: dict[tuple[int, str], SplitQuestion] = {}
 
     def preview(
         self,
@@ -232,21 +233,22 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
                 return keys
             from dither.postprocess.ask_subquestions import ask_subquestions
 
-            rehearsed = (self._kernel.version.number, repr(question))
-            was_rehearsed = rehearsed in self._rehearsed
+            key = (self._kernel.version.number, repr(question))
+            split = self._splits.get(key)  # of a question that was rehearsed and answered before
             result = ask_subquestions(
                 question,
                 refusal,
                 self.catalog,
                 lambda subquestion: self._preview(subquestion, finds_earlier=False)[1],
-                None if was_rehearsed else lambda subquestion: self._ask(subquestion, False, True),
+                None if split else lambda subquestion: self._ask(subquestion, False, True),
                 lambda subquestion: self._ask(subquestion, fresh, dry_run),
                 self._curator.read_public,
                 fresh=fresh,
+                split=split,
             )
-            if len(self._rehearsed) >= MOST_REHEARSED:
-                self._rehearsed.clear()
-            self._rehearsed.add(rehearsed)
+            if len(self._splits) >= MOST_SPLITS:
+                self._splits.clear()
+            self._splits[key] = result.split
             return result
 
     def _ask(self, question: Asked, fresh: bool, dry_run: bool) -> Result:

@@ -70,7 +70,7 @@ class SuggestionDoor:
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
     def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
-        """Buy the limits of a question: a histogram of what people add, and one of their groups."""
+        """Buy the limits of a question, by histograms of what people add to it."""
         from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
 
         view = self._view()
@@ -84,7 +84,8 @@ class SuggestionDoor:
             read_public = self._curator.read_public
             subquestion = find_only_part(priced, refusal, self._kernel.catalog, read_public)
             bound = self._offers.bind(read_question(subquestion))
-        wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
+        analyses = self._kernel.version.analyses
+        wish = wish_limits(sql, bound.recipe, analyses, allow_total=price.rho is None)
         offered = self._offers.offer_wish(wish.recipe, price, view)
         release = self._release(offered.priced, fresh, None)
         mechanisms = [step.mechanism for step in offered.priced.steps]

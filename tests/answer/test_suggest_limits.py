@@ -32,7 +32,7 @@ def place():
 
 def limit_question(sql: str, limits: UnitLimits, registered):
     recipe = bind(sql, registered.catalog, registered.facts)
-    return limit_recipe(recipe, limits, "person")
+    return limit_recipe(recipe, limits, "person", Analyses(registered.catalog, registered.facts))
 
 
 def add_per_person(registered, clamp: Fraction) -> dict[object, Fraction]:
@@ -66,7 +66,7 @@ def test_the_noise_is_for_the_clamp_in_each_of_the_groups(place):
     """300.00 in each of two groups, in cents, against 5,000.00 in each of 20 rows."""
     registered, _ = place
     recipe = bind(COSTS, registered.catalog, registered.facts)
-    limited = limit_recipe(recipe, LIMITS, "person")
+    limited = limit_recipe(recipe, LIMITS, "person", Analyses(registered.catalog, registered.facts))
     claims = [
         sensitivity(query, registered.catalog, registered.facts).l1
         for query in (recipe.queries[0], limited.queries[0])
@@ -74,11 +74,42 @@ def test_the_noise_is_for_the_clamp_in_each_of_the_groups(place):
     assert claims == [20 * 5000 * 100, 2 * 300 * 100]
 
 
+def test_the_noise_of_a_total_is_for_the_total(place):
+    """300.00 of a person in all wards together, in cents, however many wards; off the grid, the
+    total below."""
+    registered, _ = place
+    for high in (Fraction(300), Fraction(30_000_999, 100_000)):
+        limits = UnitLimits((replace(LIMITS.clamps[0], high=high),), None, True)
+        limited = limit_question(COSTS, limits, registered)
+        claim = sensitivity(limited.queries[0], registered.catalog, registered.facts)
+        assert (claim.l1, claim.linf) == (300 * 100, 300 * 100)
+        assert "SUM(cost) of all groups together clamped to" in limited.atoms[0].limits[-1]
+
+
+def test_a_total_is_bought_for_one_aggregate_by_keys_and_epsilon(place):
+    """Gaussian noise is for the L2 norm, and two aggregates share the noise of a group."""
+    registered, _ = place
+    analyses = Analyses(registered.catalog, registered.facts)
+    both = "SELECT ward, SUM(cost) AS s, SUM(score) AS t FROM visits GROUP BY ward"
+    for sql, allow_total, expected in (
+        (COSTS, True, True),
+        (COSTS, False, False),
+        (both, True, False),
+        ("SELECT SUM(cost) AS s FROM visits", True, False),
+    ):
+        recipe = bind(sql, registered.catalog, registered.facts)
+        wish = wish_limits(sql, recipe, analyses, allow_total=allow_total)
+        assert wish.is_total is expected
+        assert bool(wish.group_edges) is (not expected and "ward" in sql)
+
+
 @pytest.mark.parametrize("max_groups", [1, 2, None])
-def test_no_person_moves_the_answer_by_more_than_claimed(place, max_groups):
+@pytest.mark.parametrize("is_total", [False, True])
+def test_no_person_moves_the_answer_by_more_than_claimed(place, max_groups, is_total):
     """Brute force: every person taken away, one after the other."""
     registered, _ = place
-    query = limit_question(COSTS, replace(LIMITS, max_groups=max_groups), registered).queries[0]
+    limits = replace(LIMITS, max_groups=max_groups, is_total=is_total)
+    query = limit_question(COSTS, limits, registered).queries[0]
     claim = sensitivity(query, registered.catalog, registered.facts)
     before = grouped(query, registered.oracle)
     moves = []
@@ -127,7 +158,7 @@ def test_other_questions_are_not_limited(place, sql):
     registered, _ = place
     recipe = bind(sql, registered.catalog, registered.facts)
     with pytest.raises(ParameterError, match="limits= are for counts, sums and their ratios"):
-        limit_recipe(recipe, LIMITS, "person")
+        limit_recipe(recipe, LIMITS, "person", Analyses(registered.catalog, registered.facts))
 
 
 def test_no_limit_is_sold_where_none_is_smaller(place):
@@ -169,7 +200,7 @@ def test_bought_limits_are_asked_with_and_paid_once(tmp_path):
     north = dict(zip(*answer.to_dict(intervals=False).values(), strict=True))["north"]
     assert abs(north - 8000) <= 21 * float(clamp.high) * 3  # Laplace noise beyond: below 1e-9
     words = "; ".join(answer.columns[1].limits)
-    assert "what one person adds to SUM(cost) of a group clamped to" in words
+    assert "what one person adds to SUM(cost) of all groups together clamped to" in words
 
 
 def write_previews(con) -> str:

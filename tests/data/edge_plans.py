@@ -190,6 +190,10 @@ class Plans:
                         a.SampleUnits(plan, random.choice([F(1, 2), F(9, 10)])),
                     ]
                 )
+            case 13:
+                per_unit = a.PerUnit(plan, key, aggregates)
+                name = random.choice([named.name for named in aggregates])
+                return a.LimitTotal(per_unit, key, name, F(random.choice([1, 2, 7])))
             case _:
                 return a.LimitGroups(plan, key, random.randint(1, 2))
 

@@ -3,6 +3,7 @@ reached exactly."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
@@ -209,6 +210,25 @@ def test_bounding_groups_and_values_per_unit_bounds_every_norm(rich):
     assert sorted(int(cell) for cell in cells.ravel()) == [0, 0, 0, 10_000, 10_000]
 
 
+PER_COUNTY = a.PerUnit(
+    Scan("visits"),
+    ("county",),
+    (Named("n", Count()), Named("c", Sum("cost")), Named("m", a.Minimum("score"))),
+)
+
+
+def test_bounding_a_total_per_unit_bounds_all_cells_together(rich):
+    """120.00 of a person in all counties: one county's 500.00 becomes 120.00, the others 0."""
+    query = Cells(
+        a.LimitTotal(PER_COUNTY, ("county",), "c", F(120)), ("county",), (Sum("c"), Count())
+    )
+    claim = sensitivity(replace(query, columns=query.columns[:1]), rich.catalog, rich.facts)
+    assert (claim.l1, claim.linf, claim.l2_squared) == (12_000, 12_000, 12_000**2)
+    sums, counts = rich.measurer.measure(query).reshape(-1, 2).T.tolist()
+    assert sorted(map(int, sums)) == [0, 0, 0, 0, 12_000]
+    assert sum(map(int, counts)) == 3
+
+
 def test_without_a_per_group_bound_one_cell_can_take_it_all(rich):
     query = Cells(a.LimitGroups(Scan("visits"), ("county",), 2), ("county",), (Count(),))
     claim = sensitivity(query, rich.catalog, rich.facts)
@@ -232,6 +252,16 @@ def test_without_a_per_group_bound_one_cell_can_take_it_all(rich):
         (a.PerUnit(Scan("visits"), ("note",), (Named("n", Count()),)), "cannot be a key"),
         (a.LimitGroups(Scan("visits"), ("visit",), 1), "cannot be a key"),
         (a.PerUnit(Scan("visits"), (), (Named("n", CountUnits()),)), "no rule"),
+        (a.LimitTotal(Scan("visits"), ("county",), "score", F(1)), "keys that no two rows"),
+        (a.LimitTotal(PER_COUNTY, (), "n", F(1)), "keys that no two rows"),
+        (a.LimitTotal(PER_COUNTY, ("county", "n"), "n", F(1)), "keys that no two rows"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "n", F(0)), "positive multiple"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "n", F(1, 2)), "positive multiple"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "n", 1), "positive multiple"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "n", F(10**40)), "37 digits"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "county", F(1)), "keys that no two rows"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "nothing", F(1)), "numbers without nulls"),
+        (a.LimitTotal(PER_COUNTY, ("county",), "m", F(1)), "numbers without nulls"),
         (a.SampleUnits(Scan("visits"), F(1)), "between 0 and 1"),
         (a.LimitGroups(Scan("visits"), ("county",), 0), "at least one"),
         (a.Project(Scan("visits"), (Named("x", Column("person")),)), "no column person"),

@@ -118,7 +118,7 @@ def grown(draw, plan, columns, node):
     )
     kept = tuple(Named(name, Column(name)) for name in columns if draw(st.booleans()))
     computed = Named(f"x{len(columns)}", expressions(draw, columns, "number"))
-    match draw(st.integers(0, 13)):
+    match draw(st.integers(0, 14)):
         case 0 | 1:
             return a.Filter(plan, draw(conditions(columns)))
         case 2 | 3:
@@ -173,6 +173,10 @@ def grown(draw, plan, columns, node):
             return a.PerUnit(plan, key, aggregates)
         case 10:
             return a.Group(plan, key, aggregates)
+        case 14:
+            total = draw(st.sampled_from([F(1), F(3), F(250)]))
+            summed = draw(st.sampled_from(["n", "total"]))
+            return a.LimitTotal(a.PerUnit(plan, key, aggregates), key, summed, total)
         case 11:
             return a.SampleUnits(plan, draw(st.sampled_from([F(1, 3), F(9, 10)])))
         case _:

@@ -189,7 +189,10 @@ def draw_plan(draws: random.Random, database: SmallDatabase, depth: int) -> Plan
         case 2:
             return a.Distinct(plan, True)
         case 3:
-            return a.PerUnit(plan, tuple(chosen), (Named(f"n{depth}", a.Count()),))
+            per_unit = a.PerUnit(plan, tuple(chosen), (Named(f"n{depth}", a.Count()),))
+            if draws.random() < 0.4:
+                return a.LimitTotal(per_unit, tuple(chosen), f"n{depth}", F(draws.choice([1, 3])))
+            return per_unit
         case 4 if chosen:
             return a.LimitGroups(plan, tuple(chosen), draws.choice([1, 2]))
         case 5:

@@ -108,6 +108,8 @@ def draw_chain(draws: random.Random, database: SmallDatabase) -> a.Cells:
         key = draws.choice(columns)
         plan = group(plan, (key,), named)
         columns = [key, "n", "s", "v"]
+        if group is a.PerUnit and draws.random() < 0.4:
+            plan = draw_total(draws, plan, (key,), draws.choice("nsv"))
     if draws.random() < 0.5:
         plan = a.Filter(plan, draw_condition(draws, columns))
     value = draws.choice(columns)
@@ -117,6 +119,17 @@ def draw_chain(draws: random.Random, database: SmallDatabase) -> a.Cells:
         columns = [named.name for named in plan.columns]
     aggregate = draws.choice([a.Sum(value), a.Sum(value), a.Count()])
     return a.Cells(plan, draws.choice([(), (draws.choice(columns),)]), (aggregate,))
+
+
+def draw_total(draws: random.Random, plan: a.PerUnit, keys: tuple[str, ...], column: str) -> Plan:
+    """What one unit has of a column, limited; perhaps of a column with negative values too."""
+    if draws.random() < 0.4:
+        lowered = a.Call("subtract", (Column(column), a.Value("number", F(2))))
+        names = [*plan.keys, *(named.name for named in plan.columns)]
+        kept = tuple(Named(name, Column(name)) for name in names if name != column)
+        source = a.Project(plan, (*kept, Named(column, lowered)))
+        return a.LimitTotal(source, keys, column, F(draws.choice([1, 2, 3, 5])))
+    return a.LimitTotal(plan, keys, column, F(draws.choice([1, 2, 3, 5])))
 
 
 def draw_query(draws: random.Random, plan: Plan, columns: list[str]) -> a.Cells:

@@ -111,6 +111,8 @@ def _read_limits(limits: UnitLimits | LimitSuggestion) -> UnitLimits:
         clamps.append(replace(clamp, low=low, high=high))
     if limits.max_groups is not None:
         whole_number(limits.max_groups, "max_groups", remedy="a number of groups, such as 3")
+    if type(limits.is_total) is not bool:
+        raise ParameterError("is_total of limits is True or False")
     return replace(limits, clamps=tuple(clamps))
 
 
@@ -143,7 +145,8 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
         recipe = name_interval_ends(replace(recipe, sql=question.sql), dialect)
         check_reports(recipe, dialect.reports)
         if question.limits is not None:
-            recipe = limit_recipe(recipe, question.limits, name_unit(analyses.catalog))
+            unit = name_unit(analyses.catalog)
+            recipe = limit_recipe(recipe, question.limits, unit, analyses)
             for query in recipe.queries:
                 analyses.analyse_rows(query.plan)
         return Bound(key, dialect, recipe, QuestionAnalyses.share_rows(analyses))

@@ -4,6 +4,11 @@ least by them.
 Every person is in one bin of each histogram, so a histogram costs what one count costs. Its bins
 are magnitudes: each is twice as wide as the one before. The clamp is chosen from the released
 counts alone, by `choose_limits`.
+
+Noise for epsilon grows with what a person adds to all groups together (the L1 norm), so for one
+aggregate that total is clamped: it is never more than the largest number times the groups, and is
+one histogram instead of two. Gaussian noise grows with the L2 norm, and several aggregates share
+the noise of a group: there the largest number and the groups are limited.
 """
 
 from __future__ import annotations
@@ -43,8 +48,9 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import Analyses
+from dither.plan.domain import Domain
 from dither.plan.keys import bounds_in
-from dither.plan.stability import Owned
+from dither.plan.stability import Node, Owned
 from dither.privacy.kernel.request import Price
 from dither.publish.text import render_text
 from dither.question.expressions import Noisy
@@ -80,6 +86,7 @@ class LimitWish:
     row_bounds: tuple[int, ...]
     group_edges: tuple[int, ...]
     cells: int
+    is_total: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,8 @@ class LimitSuggestion:
         """The limits in words, one line for each, and where they come from."""
         lines = [
             f"{clamp.aggregate}: one person adds {write_figure(float(clamp.low), 6)} to "
-            f"{write_figure(float(clamp.high), 6)} to a group"
+            f"{write_figure(float(clamp.high), 6)} to "
+            f"{'all groups together' if self.limits.is_total else 'a group'}"
             + ("" if clamp.size else "; too few people add anything to be told from none")
             for clamp in self.limits.clamps
         ]
@@ -116,10 +124,13 @@ def _find_deviation(noises: Noises) -> float:
     return float(law.deviation)
 
 
-def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
+def wish_limits(
+    sql: str, bound: Recipe, analyses: Analyses, *, allow_total: bool = True
+) -> LimitWish:
     """The histograms of a question's persons.
 
-    The largest number that a person adds to a group for each aggregate, and how many groups a
+    What a person adds to all groups together, where that is allowed and there is one aggregate.
+    Else the largest number that a person adds to a group for each aggregate, and how many groups a
     person has.
     """
     query = bound.queries[0]
@@ -130,7 +141,8 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
             "averages, for sums beside counts, and for ROLLUP in questions of their own"
         )
     rows, limited = list_unit_rows(query)
-    columns = analyses.analyse_rows(rows).columns
+    unit_rows = analyses.analyse_rows(rows)
+    columns = unit_rows.columns
     before = analyses.analyse_rows(rows.source)
     row_bounds = tuple(_find_row_bound(column, before) for column in query.columns)
     if isinstance(before.node, Owned) and before.node.rows * max(row_bounds) <= 1:
@@ -138,24 +150,26 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
             "nothing to buy: one person adds at most 1 to one group of this question, and no limit "
             "is smaller"
         )
-    cells = count_possible_cells(before, query.keys)
+    cells = count_possible_cells(before, query.keys, analyses.facts)
     plans: list[Plan] = []
     edges: list[tuple[int, ...]] = []
     names = name_numbers(query)
-    for name in names:
-        domain = columns[name]
-        edges.append(list_magnitude_edges(domain.largest))
-        largest = PerUnit(
-            Project(rows, (Named(LARGEST, Call("abs", (Column(name),))),)),
-            (),
-            (Named(LARGEST, Maximum(LARGEST)),),
-        )
-        plans.append(_bin_rows(largest, LARGEST, edges[-1], domain.step))
-    group_edges: tuple[int, ...] = ()
     counted = PerUnit(rows, (), (Named(GROUPS, Count()),))
     most_groups = analyses.analyse_rows(counted).columns[GROUPS].high
     most_groups = most_groups if limited is None else min(most_groups, limited)
-    if query.keys and most_groups > 1:
+    has_groups = bool(query.keys) and most_groups > 1
+    is_total = allow_total and has_groups and len(names) == 1
+    for name in names:
+        domain = columns[name]
+        edges.append(list_magnitude_edges(_find_largest(domain, name, unit_rows.node, is_total)))
+        largest = PerUnit(
+            Project(rows, (Named(LARGEST, Call("abs", (Column(name),))),)),
+            (),
+            (Named(LARGEST, Sum(LARGEST) if is_total else Maximum(LARGEST)),),
+        )
+        plans.append(_bin_rows(largest, LARGEST, edges[-1], domain.step))
+    group_edges: tuple[int, ...] = ()
+    if has_groups and not is_total:
         group_edges = list_group_edges(most_groups)
         plans.append(_bin_rows(counted, GROUPS, group_edges, Fraction(1)))
     return LimitWish(
@@ -169,7 +183,16 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
         row_bounds,
         group_edges,
         cells,
+        is_total,
     )
+
+
+def _find_largest(domain: Domain, name: str, node: Node, is_total: bool) -> int:
+    """The most that one person can add, to one group or to all together, on the grid."""
+    if not is_total:
+        return domain.largest
+    assert isinstance(node, Owned)
+    return min(node.rows * domain.largest, node.sums.get(name, node.rows * domain.largest))
 
 
 def _find_row_bound(aggregate: Aggregate, rows: Analysed) -> int:
@@ -218,9 +241,10 @@ def make_limit_suggestion(
         _make_clamp(wish, aggregate, column, chosen[column])
         for aggregate, column in zip(wish.aggregates, wish.columns, strict=True)
     )
+    limits = UnitLimits(clamps, max_groups, wish.is_total)
     paid = f"{price.name} {float(price.value):g}, for one {info['unit']}"
     provenance = f"bought: release {info['release_id']}, {paid}"
-    return LimitSuggestion(wish.sql, UnitLimits(clamps, max_groups), provenance, info)
+    return LimitSuggestion(wish.sql, limits, provenance, info)
 
 
 def _make_clamp(wish: LimitWish, aggregate: str, column: int, chosen: ChosenClamp) -> UnitClamp:

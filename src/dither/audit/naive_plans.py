@@ -139,6 +139,18 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             return [
                 (o, row) for o, row in all_rows if _rank_group(o, row, keys, database) in allowed[o]
             ]
+        case plans.LimitTotal(source, keys, column, total):
+            ordered = sorted(
+                rows(source, database),
+                key=lambda entry: (entry[0], _rank_group(entry[0], entry[1], keys, database)),
+            )
+            room: dict[str | None, Fraction] = defaultdict(lambda: total)
+            limited = []
+            for o, row in ordered:
+                kept = max(-room[o], min(room[o], row[column]))
+                room[o] -= abs(kept)
+                limited.append((o, {**row, column: kept}))
+            return limited
         case plans.SampleUnits(source, rate):
             digest = hashlib.sha256(
                 database.sample_key + bytes.fromhex(plans.plan_hash(plan))

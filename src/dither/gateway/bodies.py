@@ -43,6 +43,7 @@ class LimitsBody(SentBody):
 
     clamps: Annotated[list[ClampBody], Field(max_length=1_000)]
     max_groups: int | None = None
+    is_total: bool = False
 
     @classmethod
     def write(cls, limits: UnitLimits) -> LimitsBody:
@@ -56,7 +57,7 @@ class LimitsBody(SentBody):
             )
             for clamp in limits.clamps
         ]
-        return cls(clamps=clamps, max_groups=limits.max_groups)
+        return cls(clamps=clamps, max_groups=limits.max_groups, is_total=limits.is_total)
 
     def read(self) -> UnitLimits:
         """Read the limits of a body; whether they fit a question is checked when it is bound."""
@@ -69,7 +70,7 @@ class LimitsBody(SentBody):
             )
             for clamp in self.clamps
         )
-        return UnitLimits(clamps, self.max_groups)
+        return UnitLimits(clamps, self.max_groups, self.is_total)
 
 
 class QuestionBody(SentBody):

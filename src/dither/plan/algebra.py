@@ -75,6 +75,7 @@ __all__ = [
     "Keys",
     "Kind",
     "LimitGroups",
+    "LimitTotal",
     "Linear",
     "Maximum",
     "Minimum",
@@ -211,6 +212,22 @@ class LimitGroups(Hashed):
     groups: int
 
 
+@stored("limittotal", source="source", keys="keys", column="column", total="total")
+@dataclass(frozen=True)
+class LimitTotal(Hashed):
+    """All rows, with a number cut towards 0 so that its absolute values add up to at most `total`
+    per owner.
+
+    Rows are taken in the order of their keys that LimitGroups has, each as far as the total still
+    allows. No two rows of an owner share a value of `keys`.
+    """
+
+    source: Plan
+    keys: tuple[str, ...]
+    column: str
+    total: Fraction
+
+
 Plan: TypeAlias = (
     Scan
     | Filter
@@ -222,6 +239,7 @@ Plan: TypeAlias = (
     | Group
     | SampleUnits
     | LimitGroups
+    | LimitTotal
 )
 
 

@@ -19,6 +19,7 @@ from dither.plan.algebra import (
     Group,
     Join,
     LimitGroups,
+    LimitTotal,
     PerUnit,
     Plan,
     Project,
@@ -50,6 +51,7 @@ from dither.plan.stability.join import (
     join_rows,
 )
 from dither.plan.stability.limit_groups import check_keys, limit_rows
+from dither.plan.stability.limit_total import limit_total_columns, limit_total_rows
 from dither.plan.stability.owned import Node, Owned, Public
 from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows, total_columns
 from dither.plan.stability.project import project_columns, project_rows
@@ -105,11 +107,23 @@ def refuse_public(rows: Analysed) -> Analysed:
 
 MAX_ROWS_PER_UNIT = 100_000
 MAX_ROWS = 10**12
-_NODES = (Scan, Join, UnionAll, Filter, Project, Distinct, PerUnit, Group, SampleUnits, LimitGroups)
+_NODES = (
+    Scan,
+    Join,
+    UnionAll,
+    Filter,
+    Project,
+    Distinct,
+    PerUnit,
+    Group,
+    SampleUnits,
+    LimitGroups,
+    LimitTotal,
+)
 
 
 def check_size(plan: Plan) -> None:
-    """Raise RefusedError unless the plan has only nodes of the ten known types, and not too
+    """Raise RefusedError unless the plan has only nodes of the eleven known types, and not too
     many."""
     level = [plan]
     nodes = 0
@@ -235,13 +249,17 @@ def _apply_rule(
         return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
     if isinstance(plan, Group) and isinstance(source.node, Public):
         return _group_public(plan, source, source.node, facts)
-    if not isinstance(plan, (PerUnit, Group, LimitGroups)):
+    if not isinstance(plan, (PerUnit, Group, LimitGroups, LimitTotal)):
         raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
     check_keys(plan.keys, source.columns, inside_unit=isinstance(plan, PerUnit))
     if isinstance(plan, LimitGroups):
         return Analysed(
             plan, limit_rows(source.node, plan.keys, plan.groups), source.columns, sources
         )
+    if isinstance(plan, LimitTotal):
+        node = limit_total_rows(source.node, plan.keys, plan.column)
+        columns = limit_total_columns(source.columns, node.rows, plan.column, plan.total)
+        return Analysed(plan, node, columns, sources)
     if isinstance(plan, PerUnit):
         node = per_unit_rows(source.node, plan.keys, source.columns)
         assert isinstance(source.node, Owned)

@@ -15,6 +15,7 @@ from dither.plan.algebra import (
     Filter,
     Join,
     LimitGroups,
+    LimitTotal,
     PerUnit,
     Plan,
     Project,
@@ -102,6 +103,9 @@ def _carry(
         return source.add(Degree(source.mask(columns), source.row, 1))
     if isinstance(plan, LimitGroups):
         return source.add(Degree(0, source.mask(plan.keys), plan.groups))
+    if isinstance(plan, LimitTotal):
+        passed = {name: name for name in columns if name != plan.column}
+        return source.select(passed, {plan.column: source.row})
     if isinstance(plan, Filter):
         return source.add(*_limit_values(plan, columns, before, source))
     return source

@@ -20,6 +20,7 @@ from dither.plan.algebra import (
     Filter,
     Group,
     LimitGroups,
+    LimitTotal,
     Named,
     PerUnit,
     Plan,
@@ -51,6 +52,10 @@ def carry_sums(plan: Plan, node: Node, source: Node | None, before: Columns) -> 
         return replace(node, sums=sums, fixed=frozenset(plan.keys))
     if isinstance(plan, Project):
         return _project(plan, node, source, before)
+    if isinstance(plan, LimitTotal):
+        most = int(plan.total / before[plan.column].step)
+        most = min(most, source.sums.get(plan.column, most))
+        return replace(node, sums={**source.sums, plan.column: most})
     if isinstance(node, Loose):
         is_same = isinstance(plan, Filter) and columns_of(plan.condition) <= node.fixed
         return node if is_same else replace(node, sums={}, fixed=frozenset())

@@ -54,15 +54,17 @@ def ask_subquestions(
     read_public: ReadPublic,
     *,
     fresh: bool = False,
+    split: SplitQuestion | None = None,
 ) -> CombinedResult:
     """Answer a question over answers: ask its parts, and compute the rest from their answers.
 
     Raises the refusal of the whole question where it is no such question. What can be refused is
     refused before anything is spent: the whole is rehearsed on invented tables, and the first part
     that is charged must fit the budget together with all after it. `fresh` says that answers which
-    are stored are bought anew. `rehearse` is None where the same question was rehearsed before.
+    are stored are bought anew. `rehearse` is None where the same question was rehearsed before; its
+    `split` is then known too.
     """
-    split_terms = _split(question, refusal, catalog, read_public)
+    split_terms = _split(question, refusal, catalog, read_public, split)
     previews = _preview_known(split_terms, preview)
     if rehearse is not None:
         _combine(question, split_terms, rehearse).to_arrow()
@@ -125,9 +127,14 @@ def preview_subquestions(
 
 
 def _split(
-    question: Asked, refusal: QueryError, catalog: Catalog, read_public: ReadPublic
+    question: Asked,
+    refusal: QueryError,
+    catalog: Catalog,
+    read_public: ReadPublic,
+    split: SplitQuestion | None = None,
 ) -> _SplitTerms:
-    """Split a question into parts; the terms of each are an equal share of the price.
+    """Split a question into parts, unless that was done before; the terms of each are an equal
+    share of the price.
 
     Raises `refusal` where it cannot be split.
     """
@@ -137,14 +144,7 @@ def _split(
         dialect = read_dialect(question.sql)
     except QueryError:
         raise refusal from None
-    tables = {
-        table.name.lower(): frozenset(column.name.lower() for column in table.columns)
-        for table in catalog.tables
-    }
-    public_tables = {table.name.lower() for table in catalog.tables if table.kind == "public"}
-    split = split_question(
-        dialect.sql, tables, public_tables, lambda *asked: list_public_values(read_public, *asked)
-    )
+    split = split or _split_text(dialect.sql, catalog, read_public)
     if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:
@@ -169,6 +169,18 @@ def _split(
         rho=share if price.name == "rho" else None,
     )
     return _SplitTerms(split, terms, refusal, read_public)
+
+
+def _split_text(sql: str, catalog: Catalog, read_public: ReadPublic) -> SplitQuestion | None:
+    """Split the text of a question by the tables of a catalog."""
+    tables = {
+        table.name.lower(): frozenset(column.name.lower() for column in table.columns)
+        for table in catalog.tables
+    }
+    public_tables = {table.name.lower() for table in catalog.tables if table.kind == "public"}
+    return split_question(
+        sql, tables, public_tables, lambda *asked: list_public_values(read_public, *asked)
+    )
 
 
 def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:

@@ -49,10 +49,11 @@ class CombinedResult(Result):
     @cached_property
     def table(self) -> pa.Table:
         """The rows that were computed from the answers, with the intervals that are known."""
-        return self._add_metadata(_compute_table(self._question, self.answers, self._public_rows))
+        return self._add_metadata(_compute_table(self.split, self.answers, self._public_rows))
 
     @property
-    def _question(self) -> SplitQuestion:
+    def split(self) -> SplitQuestion:
+        """The parts of the question, and the statement over their answers."""
         assert self._split is not None
         return self._split
 
@@ -61,7 +62,7 @@ class CombinedResult(Result):
         """Every column of the table: its role, noise, limits and notes."""
         names = set(self.table.column_names)
         described: list[ResultColumn] = []
-        for column in self._question.columns or ():
+        for column in self.split.columns or ():
             source_column = _find_source(self.answers[-1], column.source)
             role = "key" if column.is_key else "value"
             if source_column is not None and f"{column.name}_low" in names:
@@ -93,7 +94,7 @@ class CombinedResult(Result):
         """The same answers with intervals at another level; free, since nothing new leaves."""
         answers = tuple(answer.interval(level) for answer in self.answers)
         return make_combined_result(
-            self._question, answers, read_level(level), self.info, self._public_rows
+            self.split, answers, read_level(level), self.info, self._public_rows
         )
 
     @cached_property
@@ -120,9 +121,9 @@ class CombinedResult(Result):
     def explain(self) -> str:
         """Explain each answer in words, and what was computed from them."""
         lines = [f"Question: {self.info['sql'].strip()}"]
-        for answer, subquestion in zip(self.answers, self._question.subquestions, strict=True):
+        for answer, subquestion in zip(self.answers, self.split.subquestions, strict=True):
             lines += ["", f"{subquestion.name}:", answer.explain()]
-        return "\n".join([*lines, "", f"Computed from these: {self._question.statement}"])
+        return "\n".join([*lines, "", f"Computed from these: {self.split.statement}"])
 
 
 def make_combined_result(

@@ -3,11 +3,16 @@
 Each statement has an engine of its own, in memory: without files, network, extensions, ATTACH or
 the variables of this process, its settings locked before the statement is read. Its memory, its
 time and the rows that it returns are bounded.
+
+To start an engine takes longer than most statements. So the next one is started, and the used one
+closed, by a thread behind a statement: no engine ever has a second statement.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +34,8 @@ _LOCKED: dict[str, Any] = {
     "max_temp_directory_size": "0B",
     "threads": "1",
 }
+_UNUSED: deque[tuple[int, duckdb.DuckDBPyConnection]] = deque(maxlen=1)
+"""An engine without a statement so far, and the process that started it."""
 
 
 def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -36,7 +43,7 @@ def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
 
     Raises QueryError where it fails or takes too much.
     """
-    engine = duckdb.connect(":memory:", config=_LOCKED)
+    engine = _take_engine()
     timer = threading.Timer(MOST_SECONDS, engine.interrupt)
     try:
         for name, table in tables.items():
@@ -57,7 +64,27 @@ def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         ) from None
     finally:
         timer.cancel()
-        engine.close()
+        threading.Thread(target=_replace_engine, args=(engine,)).start()
+
+
+def _take_engine() -> duckdb.DuckDBPyConnection:
+    """An engine that no statement has used: the one that is ready, or a new one."""
+    try:
+        process, engine = _UNUSED.pop()
+    except IndexError:
+        return _start_engine()
+    return engine if process == os.getpid() else _start_engine()
+
+
+def _start_engine() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config=_LOCKED)
+
+
+def _replace_engine(used: duckdb.DuckDBPyConnection) -> None:
+    """Close an engine, and have the next one ready."""
+    used.close()
+    if not _UNUSED:
+        _UNUSED.append((os.getpid(), _start_engine()))
 
 
 def _fetch_rows(engine: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:

@@ -2,8 +2,9 @@
 
 `SUM(x)` over many rows of a person needs noise for the most that all of them can add. Where few
 people add that much, a smaller clamp errs less. The rows of a unit become one number for each
-group (PerUnit), which is clamped; of the groups of a unit at most `max_groups` are kept. Every step
-is an operator of plans, so that the kernel derives the sensitivity from what runs.
+group (PerUnit), which is clamped; of the groups of a unit at most `max_groups` are kept. Or what a
+unit adds to all groups together is clamped (LimitTotal). Every step is an operator of plans, so
+that the kernel derives the sensitivity from what runs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dither.plan.algebra import (
     Count,
     CountValues,
     LimitGroups,
+    LimitTotal,
     Named,
     PerUnit,
     Plan,
@@ -27,6 +29,7 @@ from dither.plan.algebra import (
     Sum,
     Value,
 )
+from dither.plan.analysed_query import Analyses
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Atom, Recipe
 from dither.question.shapes import atoms_of
@@ -49,10 +52,14 @@ class UnitClamp:
 @dataclass(frozen=True)
 class UnitLimits:
     """A clamp for every aggregate of a question, in the order of its atoms, and in how many groups
-    one unit counts."""
+    one unit counts.
+
+    With `is_total` a clamp is for what one unit adds to all groups together.
+    """
 
     clamps: tuple[UnitClamp, ...]
     max_groups: int | None = None
+    is_total: bool = False
 
     def check_atoms(self, atoms: tuple[Atom, ...]) -> None:
         """Refuse limits that were bought for another question."""
@@ -109,8 +116,8 @@ def name_numbers(query: Cells) -> tuple[str, ...]:
     return tuple(f"{prefix}_{position}" for position in range(1, len(query.columns) + 1))
 
 
-def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str) -> Recipe:
-    """The question with what one unit adds to a group clamped, and its groups limited."""
+def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analyses) -> Recipe:
+    """The question with what one unit adds clamped, and its groups limited."""
     if not can_be_limited(recipe):
         raise ParameterError(
             "limits= are for counts, sums and their ratios by declared keys: ask for averages, and "
@@ -126,9 +133,13 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str) -> Recipe:
     for number, query in enumerate(recipe.queries):
         assert isinstance(query, Cells)
         own = [clamps[number, column] for column in range(len(query.columns))]
-        queries.append(_limit_query(query, own, limits.max_groups))
+        queries.append(
+            _limit_totals(query, own, limits.max_groups, analyses)
+            if limits.is_total and query.keys
+            else _limit_query(query, own, limits.max_groups)
+        )
     atoms = tuple(
-        _describe_limits(atom, clamp, limits.max_groups, unit)
+        _describe_limits(atom, clamp, limits, unit)
         for atom, clamp in zip(recipe.atoms, limits.clamps, strict=True)
     )
     return replace(recipe, queries=tuple(queries), atoms=atoms)
@@ -141,11 +152,30 @@ def _limit_query(query: Cells, clamps: list[UnitClamp], max_groups: int | None) 
         Named(name, _write_clamp(name, clamp)) for name, clamp in zip(names, clamps, strict=True)
     )
     keys = tuple(Named(key, Column(key)) for key in query.keys)
-    plan: Plan = Project(rows, keys + numbers)
-    allowed = [limit for limit in (groups, max_groups) if limit is not None]
-    if query.keys and allowed:
-        plan = LimitGroups(plan, query.keys, min(allowed))
+    plan = _limit_groups(Project(rows, keys + numbers), query.keys, groups, max_groups)
     return Cells(plan, query.keys, tuple(Sum(name) for name in names))
+
+
+def _limit_totals(
+    query: Cells, clamps: list[UnitClamp], max_groups: int | None, analyses: Analyses
+) -> Cells:
+    """The query with what one unit adds to all groups together clamped, on the grid of each
+    number."""
+    rows, groups = list_unit_rows(query)
+    columns = analyses.analyse_rows(rows).columns
+    plan = _limit_groups(rows, query.keys, groups, max_groups)
+    names = name_numbers(query)
+    for name, clamp in zip(names, clamps, strict=True):
+        step = columns[name].step
+        total = max(step, max(abs(clamp.low), abs(clamp.high)) // step * step)
+        plan = LimitTotal(plan, query.keys, name, total)
+    return Cells(plan, query.keys, tuple(Sum(name) for name in names))
+
+
+def _limit_groups(plan: Plan, keys: tuple[str, ...], *limits: int | None) -> Plan:
+    """The rows of at most so many groups of each unit, by the least of the limits."""
+    allowed = [limit for limit in limits if limit is not None]
+    return LimitGroups(plan, keys, min(allowed)) if keys and allowed else plan
 
 
 def _write_clamp(name: str, clamp: UnitClamp) -> Call:
@@ -153,9 +183,11 @@ def _write_clamp(name: str, clamp: UnitClamp) -> Call:
     return Call("clamp", (Column(name), *ends))
 
 
-def _describe_limits(atom: Atom, clamp: UnitClamp, max_groups: int | None, unit: str) -> Atom:
+def _describe_limits(atom: Atom, clamp: UnitClamp, limits: UnitLimits, unit: str) -> Atom:
+    max_groups = limits.max_groups
+    groups = "all groups together" if limits.is_total else "a group"
     words = [
-        f"what one {unit} adds to {atom.aggregate} of a group clamped to "
+        f"what one {unit} adds to {atom.aggregate} of {groups} clamped to "
         f"[{float(clamp.low):g}, {float(clamp.high):g}]"
     ]
     if max_groups is not None:

@@ -27,6 +27,7 @@ from dither.plan.algebra import (
     Cells,
     Keys,
     LimitGroups,
+    LimitTotal,
     Plan,
     Quantiles,
     Query,
@@ -195,8 +196,8 @@ def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
 
 
 def _drop_limits(plan: Plan) -> Plan:
-    """Drop every LimitGroups from a plan."""
-    if isinstance(plan, LimitGroups):
+    """Drop every limit of groups and totals from a plan."""
+    if isinstance(plan, (LimitGroups, LimitTotal)):
         return _drop_limits(plan.source)
     changed: dict[str, Any] = {}
     for plan_field in fields(plan):

@@ -35,7 +35,21 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
     integer per row and carries no hash. A key that is its own index has no ties, since a is not 0
     mod p.
     """
-    indices = [_index(key, here.columns[key]) for key in plan.keys]
+    order, ties = write_order(plan.keys, here)
+    outputs = list_names(list_carried(here.node, here.columns))
+    placed = f"SELECT {outputs}, {order} AS dither_order FROM ({source})"
+    window = f"(PARTITION BY {UNIT} ORDER BY {ties})"
+    ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"
+    return f"SELECT {outputs} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+
+
+def write_order(keys: tuple[str, ...], here: Analysed) -> tuple[str, str]:
+    """Write the SQL of the order of an owner's groups: the hash of the keys, called dither_order,
+    and what rows are ordered by.
+
+    Ties are broken by the keys themselves.
+    """
+    indices = [_index(key, here.columns[key]) for key in keys]
     mixed = indices[0]
     if len(indices) > 1:
         scaled = (
@@ -47,24 +61,18 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
         f"CAST((CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % "
         f"{PRIME} AS INTEGER)"
     )
-    ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]
-    outputs = list_names(list_carried(here.node, here.columns))
-    placed = f"SELECT {outputs}, {order} AS dither_order FROM ({source})"
-    window = f"(PARTITION BY {UNIT} ORDER BY {', '.join(['dither_order', *ties])})"
-    ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"
-    return f"SELECT {outputs} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+    ties = [] if _is_own_index(keys, here) else [f"{name(key)} NULLS LAST" for key in keys]
+    return order, ", ".join(["dither_order", *ties])
 
 
-def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:
+def _is_own_index(keys: tuple[str, ...], here: Analysed) -> bool:
     """Whether there is one key, whose values can be hashed as they stand.
 
     They and null are then different integers from 0 to p - 1.
     """
-    domain = here.columns[plan.keys[0]]
+    domain = here.columns[keys[0]]
     return (
-        len(plan.keys) == 1
-        and _is_index(domain)
-        and (domain.high < PRIME - 1 or not holds_null(domain))
+        len(keys) == 1 and _is_index(domain) and (domain.high < PRIME - 1 or not holds_null(domain))
     )
 
 

@@ -10,6 +10,7 @@ from dither.data.lower.filter import filter_sql
 from dither.data.lower.group import group_sql
 from dither.data.lower.join import join_sql
 from dither.data.lower.limit_groups import limit_sql
+from dither.data.lower.limit_total import limit_total_sql
 from dither.data.lower.per_unit import per_unit_sql
 from dither.data.lower.project import project_sql
 from dither.data.lower.sample_units import sample_sql
@@ -23,6 +24,7 @@ from dither.plan.algebra import (
     Group,
     Join,
     LimitGroups,
+    LimitTotal,
     PerUnit,
     Project,
     SampleUnits,
@@ -65,6 +67,8 @@ def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
             return group_sql(plan, source, before, rows)
         case LimitGroups():
             return limit_sql(plan, source, rows)
+        case LimitTotal():
+            return limit_total_sql(plan, source, before, rows)
         case SampleUnits():
             if sample_key is None:
                 raise RefusedError(

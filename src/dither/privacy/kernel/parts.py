@@ -21,6 +21,7 @@ from dither.plan.algebra import (
     Group,
     Join,
     LimitGroups,
+    LimitTotal,
     PerUnit,
     Plan,
     Project,
@@ -109,6 +110,7 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
         case (
             Project(source)
             | LimitGroups(source)
+            | LimitTotal(source)
             | PerUnit(source)
             | Distinct(source)
             | SampleUnits(source)

@@ -25,6 +25,7 @@ from dither.plan.algebra import (
     Group,
     Join,
     LimitGroups,
+    LimitTotal,
     PerUnit,
     Plan,
     Project,
@@ -181,6 +182,9 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
             return _walk(plan.source, catalog)
         case SampleUnits() | LimitGroups():
             return _walk(plan.source, catalog)
+        case LimitTotal():
+            span, own = _walk(plan.source, catalog)
+            return span, {name: domain for name, domain in own.items() if name != plan.column}
         case Distinct() | Group():
             # no row has an owner any more: nothing above says more about windows
             return _walk(plan.source, catalog)[0], {}

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -48,16 +47,25 @@ class Law:
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
-        turn = (
-            times(step, step, work)
-            if self.family == "gaussian"
-            else Enclosure(1 << work, 1 << work)
-        )
-        weights = [Enclosure(1 << work, 1 << work)]
-        while weights[-1].high > smallest:
-            weights.append(times(weights[-1], step, work))
-            step = times(step, turn, work)
-        return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
+        turn = times(step, step, work) if self.family == "gaussian" else None
+        low = high = 1 << work
+        weights = []
+        while True:
+            weights.append(Enclosure(low >> _GUARD, -(-high >> _GUARD)))
+            if high <= smallest:
+                return weights
+            low = low * step.low >> work
+            high = -(-high * step.high >> work)
+            step = step if turn is None else times(step, turn, work)
+
+    def masses(self, bits: int) -> list[Enclosure]:
+        """Enclose 2**bits * P(k) for k = 0, 1, ...; later ones have mass below 2**-bits."""
+        weights = self.weights(bits + _GUARD, until=bits)
+        low, high = self._enclose_total(weights, bits + _GUARD)
+        return [
+            Enclosure((w_low << bits) // high, -(-(w_high << bits) // low))
+            for w_low, w_high in weights
+        ]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
         """Compute the distribution function: its first integer, and an enclosure at each from it
@@ -68,17 +76,8 @@ class Law:
         """
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
-        before, last = weights[-2:]
-        # log-concave: later ratios are no larger than last / before, so what follows sums to at
-        # most last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so
-        # the ratio is known well
-        tail = -(-last.high * last.high // (before.low - last.high))
-        half_low = sum(w.low for w in weights[1:])
-        half_high = sum(w.high for w in weights[1:]) + tail
-        whole = 1 << work
-        sides = 2 if self.two_sided else 1
-        total = Enclosure(whole + sides * half_low, whole + sides * half_high)
-        below = Enclosure(0, tail if self.two_sided else 0)
+        total = self._enclose_total(weights, work)
+        below = Enclosure(0, _bound_tail(weights) if self.two_sided else 0)
         first = 1 - len(weights) if self.two_sided else 0
         enclosures = []
         for k in range(first - 1, len(weights)):
@@ -89,6 +88,24 @@ class Law:
             high = -(-(below.high << bits) // total.low)
             enclosures.append(Enclosure(low, min(high, 1 << bits)))
         return first - 1, enclosures
+
+    def _enclose_total(self, weights: list[Enclosure], work: int) -> Enclosure:
+        """Enclose 2**work times the sum of all weights, on both sides where there are two."""
+        sides = 2 if self.two_sided else 1
+        half_low = sum(low for low, _ in weights[1:])
+        half_high = sum(high for _, high in weights[1:]) + _bound_tail(weights)
+        return Enclosure((1 << work) + sides * half_low, (1 << work) + sides * half_high)
+
+
+def _bound_tail(weights: list[Enclosure]) -> int:
+    """Bound the sum of the weights behind the last one of a list.
+
+    Log-concave: later ratios are no larger than last / before, so what follows sums to at most
+    last * ratio / (1 - ratio). Both weights have _GUARD bits below the unit, so the ratio is known
+    well.
+    """
+    before, last = weights[-2:]
+    return -(-last.high * last.high // (before.low - last.high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,17 +187,17 @@ def build(law: Law, width: int = 64) -> DrawTable:
     """Build the table of a law, each count an exact floor certified by its enclosure."""
     extra = 32
     while True:
-        first, cdf = law.cdf(width + extra)
-        masses = [Enclosure(b.low - a.high, b.high - a.low) for a, b in pairwise(cdf)]
-        low = [max(0, mass.low) >> extra for mass in masses]
+        masses = law.masses(width + extra)
+        floors = [low >> extra for low, _ in masses]
         # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the
         # probability
-        if low == [min(mass.high >> extra, (1 << width) - 1) for mass in masses]:
+        if floors == [min(high >> extra, (1 << width) - 1) for _, high in masses]:
             break
         extra += 64
-    kept = [j for j, count in enumerate(low) if count]
-    counts = tuple(low[kept[0] : kept[-1] + 1]) if kept else (0,)
-    start = first + 1 + (kept[0] if kept else 0)
+    while len(floors) > 1 and not floors[-1]:
+        floors.pop()
+    counts = tuple([*floors[:0:-1], *floors] if law.two_sided else floors)
+    start = 1 - len(floors) if law.two_sided else 0
     return DrawTable(law, width, start, counts, *_columns(counts, start, width))
 
 
