@@ -48,15 +48,15 @@ class Law:
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
-        turn = (
-            times(step, step, work)
-            if self.family == "gaussian"
-            else Enclosure(1 << work, 1 << work)
-        )
-        weights = [Enclosure(1 << work, 1 << work)]
-        while weights[-1].high > smallest:
-            weights.append(times(weights[-1], step, work))
-            step = times(step, turn, work)
+        turn = times(step, step, work)
+        low = high = 1 << work
+        weights = [(low, high)]
+        while high > smallest:
+            low = low * step.low >> work
+            high = -(-high * step.high >> work)
+            weights.append((low, high))
+            if self.family == "gaussian":
+                step = times(step, turn, work)
         return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
@@ -78,16 +78,15 @@ class Law:
         whole = 1 << work
         sides = 2 if self.two_sided else 1
         total = Enclosure(whole + sides * half_low, whole + sides * half_high)
-        below = Enclosure(0, tail if self.two_sided else 0)
+        low, high = 0, tail if self.two_sided else 0
         first = 1 - len(weights) if self.two_sided else 0
-        enclosures = []
-        for k in range(first - 1, len(weights)):
-            if k >= first:
-                w = weights[abs(k)]
-                below = Enclosure(below.low + w.low, below.high + w.high)
-            low = (below.low << bits) // total.high
-            high = -(-(below.high << bits) // total.low)
-            enclosures.append(Enclosure(low, min(high, 1 << bits)))
+        most = 1 << bits
+        enclosures = [Enclosure(0, -(-(high << bits) // total.low))]
+        for weight in [*weights[:0:-1], *weights] if self.two_sided else weights:
+            low += weight.low
+            high += weight.high
+            upper = -(-(high << bits) // total.low)
+            enclosures.append(Enclosure((low << bits) // total.high, min(upper, most)))
         return first - 1, enclosures
 
 
@@ -171,11 +170,12 @@ def build(law: Law, width: int = 64) -> DrawTable:
     extra = 32
     while True:
         first, cdf = law.cdf(width + extra)
-        masses = [Enclosure(b.low - a.high, b.high - a.low) for a, b in pairwise(cdf)]
-        low = [max(0, mass.low) >> extra for mass in masses]
+        pairs = list(pairwise(cdf))
+        low = [max(0, after.low - before.high) >> extra for before, after in pairs]
+        high = [after.high - before.low >> extra for before, after in pairs]
         # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the
         # probability
-        if low == [min(mass.high >> extra, (1 << width) - 1) for mass in masses]:
+        if low == [min(count, (1 << width) - 1) for count in high]:
             break
         extra += 64
     kept = [j for j, count in enumerate(low) if count]
