@@ -3,13 +3,20 @@
 Two datasets have the same catalog. One has a person more, with as many rows as one person may have
 (100,000), beside 50 others with one row: with that person the engine works several times as long
 (no person can have more rows in a plan). In a session the attacker asks new questions of fresh
-shapes, one after the other, while a second stream of its own probes: previews and /healthz at the
+shapes in two streams at once, while a third stream of its own probes: previews and /healthz at the
 gateway, the budget and a free repeat at the curator. What it sees is how long each of them takes.
+
+Its questions are tuned: of sums and medians, few and many, it asks those whose work comes nearest
+to the end of their slots (`bench/timing.py --replay` states the shares). Their noise has the same
+scale whatever their shape, so its table is built once, and what is left of the work is data. Every
+so many sessions curator and gateway are started anew, and the next session is their first: a cold
+start.
 """
 
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import random
@@ -19,6 +26,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common import write_catalog
@@ -32,10 +40,15 @@ MAIN = "from dither.cli import main; main()"
 WORLDS = ("without", "with")
 OTHERS = 50
 VICTIM_ROWS = 100_000
-ASKS = 2
+STREAMS = 2
+ASKS = 1
+"""Questions of each stream in a session."""
+SESSIONS_A_START = 20
+"""Sessions before curator and gateway are started anew."""
 PROBES = ("preview", "healthz", "budget", "repeat")
-SUMS = 4
-"""Sums of a question: each reads every row of the person again."""
+TUNED = ("MEDIAN", 3)
+CANDIDATES = (("SUM", 1), ("SUM", 4), ("SUM", 8), ("MEDIAN", 1), ("MEDIAN", 2), TUNED)
+"""Questions by their aggregate and how many of it they have: each reads all rows again."""
 COLUMNS = """\
       ward: {type: category, values: [north, south], other: keep, nulls: keep}
       age: {type: integer, bounds: [0, 100000], nulls: keep, provenance: this benchmark}
@@ -48,14 +61,14 @@ PURPOSE = {
 SECONDS_TO_START = 120
 
 
-def write_question(number: int) -> str:
+def write_question(number: int, kind: tuple[str, int] = TUNED) -> str:
     """A question whose work grows with rows; another number is another shape."""
-    low = [number % 997 + 1_111 * step for step in range(SUMS)]
-    sums = [
-        f"SUM(CASE WHEN age > {start} AND age < {start + 5000} THEN age ELSE 0 END) AS s{step}"
-        for step, start in enumerate(low)
+    aggregate, count = kind
+    columns = [
+        f"{aggregate}(CASE WHEN age > {number + 1_111 * step} THEN age ELSE 0 END) AS a{step}"
+        for step in range(count)
     ]
-    return f"SELECT ward, {', '.join(sums)} FROM visits GROUP BY ward"
+    return f"SELECT ward, {', '.join(columns)} FROM visits GROUP BY ward"
 
 
 def register(folder: Path, world: str, *, sizes: tuple[int, int] = (OTHERS, VICTIM_ROWS)) -> Path:
@@ -98,10 +111,26 @@ class TimedPlatform:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         where = ("--home", self.home, "--socket", path)
-        self._processes = [self._start("curator", *files.values(), *where, "--slot", slot_s)]
-        await_listener(lambda: _try_unix(path))
-        self._processes.append(self._start("gateway", "--socket", path, "--port", self.port))
+        self._commands = (
+            ("curator", *files.values(), *where, "--slot", slot_s),
+            ("gateway", "--socket", path, "--port", self.port),
+        )
+        self._path = path
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start curator and gateway, and wait until they listen."""
+        curator, gateway = self._commands
+        self._processes = [self._start(*curator)]
+        await_listener(lambda: _try_unix(self._path))
+        self._processes.append(self._start(*gateway))
         await_listener(lambda: _try_tcp(self.port))
+
+    def restart(self) -> None:
+        """Stop both processes and start them anew: whoever asks next is the first."""
+        self._end_processes()
+        self.start()
 
     def _start(self, *words: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", MAIN, *map(str, words)]
@@ -112,12 +141,15 @@ class TimedPlatform:
         return sum(map(count_misses, self._ledgers))
 
     def stop(self) -> None:
+        self._end_processes()
+        for ledger in self._ledgers:
+            ledger.close()
+
+    def _end_processes(self) -> None:
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         for process in self._processes:
             process.wait(60)
-        for ledger in self._ledgers:
-            ledger.close()
 
 
 def _try_unix(path: Path) -> bool:
@@ -180,29 +212,49 @@ class Attacker:
     def __init__(self, platform: TimedPlatform, *, has_probes: bool) -> None:
         self._platform = platform
         self._has_probes = has_probes
-        self._streams = {world: Stream(platform, world) for world in WORLDS}
-        self._probing = {world: Stream(platform, world) for world in WORLDS}
-        self._asked = 0
+        self._shapes = itertools.count(1)
+        self._sessions = 0
+        self._connect()
         for world in WORLDS:
             for _ in range(3):
                 self._probing[world].probe("repeat")
 
+    def _connect(self) -> None:
+        self._streams = {
+            world: [Stream(self._platform, world) for _ in range(STREAMS)] for world in WORLDS
+        }
+        self._probing = {world: Stream(self._platform, world) for world in WORLDS}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for world in WORLDS:
+            for stream in (*self._streams[world], self._probing[world]):
+                stream.close()
+
     def run_session(self, world: str) -> dict[str, object]:
-        """Times of the asks and of the probes during them."""
+        """Times of the asks of each stream in order, and of the probes during them."""
+        is_cold = self._sessions % SESSIONS_A_START == SESSIONS_A_START - 1
+        self._sessions += 1
+        if is_cold:
+            self.close()
+            self._platform.restart()
+            self._connect()
         probes: dict[str, list[float]] = {kind: [] for kind in PROBES}
         done = threading.Event()
         thread = threading.Thread(target=self._probe, args=(world, probes, done))
         if self._has_probes:
             thread.start()
-        asks = []
-        for _ in range(ASKS):
-            self._asked += 1
-            sql = write_question(1 + random.randrange(900))
-            asks.append(self._streams[world].ask(sql, f"1/{1_000 + self._asked}"))
+        with ThreadPoolExecutor(STREAMS) as threads:
+            asks = list(threads.map(self._ask, self._streams[world]))
         done.set()
         if self._has_probes:
             thread.join()
-        return {"world": world, "asks": asks, **probes}
+        flat = [taken for times in asks for taken in times]
+        return {"world": world, "asks": flat, "is_cold": is_cold, **probes}
+
+    def _ask(self, stream: Stream) -> list[float]:
+        """Ask questions of fresh shapes, one after the other."""
+        return [stream.ask(write_question(next(self._shapes)), "1") for _ in range(ASKS)]
 
     def _probe(self, world: str, probes: dict[str, list[float]], done: threading.Event) -> None:
         while not done.is_set():
@@ -241,7 +293,9 @@ def _run_until_miss(slot_s: float, end: float, folder: Path, out: Path) -> int:
             if slot_s:
                 misses = platform.count_misses()
             with out.open("a") as opened:
-                opened.write(json.dumps(session | {"slot_s": slot_s}) + "\n")
+                facts = {"slot_s": slot_s, "misses": misses}
+                opened.write(json.dumps(session | facts) + "\n")
+        attacker.close()
     finally:
         platform.stop()
     return misses

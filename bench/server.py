@@ -7,211 +7,40 @@ At the end the ledger must verify, every answer that a client holds must be in i
 must be the sum of its charges.
 
 `--postgres`: the same with the ledger in PostgreSQL and two curators over it, of which one takes
-over when the other is killed.
+over when the other is killed, or paused for longer than its lease.
+
+What a new answer costs over an embedded one is told by the same questions, at the same prices and
+in the same order, of a clinic that this process holds itself: how much work noise is depends on its
+scale, and tables of scales are kept.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 from common import options, report
-from light_client import write_request
+from served_clinic import SQL, Platform, list_prices, register_clinic, running_platform
 
 from dither import steward
-from dither.cli.clinic import write_clinic
-from dither.cli.served import DEMO_PEOPLE
 from dither.embedded import EmbeddedCurator
-from dither.identity import TokenStore
+from dither.gateway.answers import describe_answer
 from dither.privacy.ledger.pots import on_grid
 from dither.privacy.ledger.reports import Reports
 from dither.session import Connection
-from dither.state import State
 
-MAIN = "from dither.cli import main; main()"
-SQL = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-PURPOSE = {
-    "question": "How much load does the platform bear?",
-    "population": "people whom a benchmark invented",
-    "recipient": "readers of the benchmark",
-}
-SECONDS_TO_START = 180
 SECONDS_A_KILL = 7
 EMBEDDED_PHASE = 4
-"""Prices of answers in this process: nobody asks them through the gateway."""
 EMBEDDED_BEFORE = 20
 """Answers in this process before those that are timed: the first ones import modules."""
-
-
-class Platform:
-    """The invented clinic with a curator and a gateway before it."""
-
-    def __init__(self, folder: Path, ledger_url: str | None = None) -> None:
-        self.folder = folder
-        self.file = folder / "clinic" / "clinic.yaml"
-        self.home = folder / "home"
-        self.socket = folder / "s"
-        write_clinic(self.file.parent, DEMO_PEOPLE, declares_people=True)
-        self.state = State.beside(self.file)
-        done = steward.register(self.file, dev=True, ledger_url=ledger_url)
-        terms = {"epsilon": 10**6, "ceiling": 10**6, "max_incidents": 1000, "purpose": PURPOSE}
-        steward.open_pot(self.state, done.catalog, "total", **terms)
-        tokens = TokenStore(self.home)
-        self.tokens = [
-            tokens.create_token(f"analyst{n}", "clinic", "analyst", ("total",), 1)[0]
-            for n in range(50)
-        ]
-        tokens.close()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self.curator = self.start_curator()
-        sockets = [word for path in self.list_sockets() for word in ("--socket", path)]
-        self.gateway = self._start("gateway", *sockets, "--port", self.port)
-        self._await_gateway()
-
-    def list_sockets(self) -> list[Path]:
-        """Where a curator may listen."""
-        return [self.socket]
-
-    def write_requests(self, number: int, phase: int) -> list[str]:
-        """The requests of one connection: one question, or many at prices that nobody asked."""
-        path = "/api/v1/datasets/clinic/sql"
-        first = 1000 + 10**6 * phase + 2000 * number
-        prices = ["1"] if phase == 0 else [f"1/{first + step}" for step in range(2000)]
-        return [
-            write_request(path, self.tokens[number], json.dumps({"sql": SQL, "epsilon": price}))
-            for price in prices
-        ]
-
-    def read_cpus(self) -> tuple[float, float]:
-        """CPU seconds of curator and gateway."""
-        return read_cpu(self.curator), read_cpu(self.gateway)
-
-    def start_curator(self) -> subprocess.Popen[bytes]:
-        where = ("--home", self.home, "--socket", self.socket, "--slot", "0")
-        process = self._start("curator", self.file, *where)
-        await_socket(self.socket)
-        return process
-
-    def _start(self, *words: object) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", MAIN, *map(str, words)]
-        return subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-    def _await_gateway(self) -> None:
-        end = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < end:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise TimeoutError
-
-    def kill_and_restart(self) -> None:
-        """Kill the curator with whatever it does; the steward clears what it left."""
-        self.curator.send_signal(signal.SIGKILL)
-        self.curator.wait()
-        self.curator = self.start_curator()
-
-    def clear_incidents(self) -> None:
-        ledger = steward.open_ledger(self.state)
-        ledger._count_abandoned()
-        has_open = bool(Reports.from_ledger(ledger).incidents_open())
-        ledger.close()
-        if has_open:
-            steward.clear_incidents(self.state, "the benchmark killed the curator")
-
-    def stop(self) -> None:
-        for process in (self.gateway, self.curator):
-            process.kill()
-            process.wait()
-
-
-class SharedPlatform(Platform):
-    """Two curators over one ledger in PostgreSQL, each with a copy of the state folder.
-
-    Killing kills the one that serves; the other takes over, and the killed one waits again.
-    """
-
-    def start_curator(self) -> subprocess.Popen[bytes]:
-        copy = self.folder / "copy"
-        shutil.copytree(self.file.parent, copy)
-        self._files = {self.socket: self.file, self.folder / "t": copy / self.file.name}
-        serving = self._start_shared(self.socket)
-        await_socket(self.socket)
-        self._waiting = (self.folder / "t", self._start_shared(self.folder / "t"))
-        return serving
-
-    def _start_shared(self, path: Path) -> subprocess.Popen[bytes]:
-        where = ("--home", self.home, "--socket", path, "--slot", "0")
-        shared = ("--shared", "--takeover-after", "2")
-        return self._start("curator", self._files[path], *where, *shared)
-
-    def list_sockets(self) -> list[Path]:
-        return [self.socket, self.folder / "t"]
-
-    def kill_and_restart(self) -> None:
-        killed = self.socket
-        self.curator.send_signal(signal.SIGKILL)
-        self.curator.wait()
-        self.socket, self.curator = self._waiting
-        await_socket(self.socket)
-        self._waiting = (killed, self._start_shared(killed))
-
-    def stop(self) -> None:
-        self._waiting[1].kill()
-        self._waiting[1].wait()
-        super().stop()
-
-
-def await_socket(path: Path) -> None:
-    """Wait until a curator listens."""
-    end = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < end:
-        with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(str(path)) == 0:
-                return
-        time.sleep(0.05)
-    raise TimeoutError
-
-
-@contextmanager
-def running_platform(folder: Path, *, is_shared: bool) -> Iterator[Platform]:
-    """A platform over SQLite, or two curators over a PostgreSQL server that is started here."""
-    if not is_shared:
-        platform = Platform(folder)
-        try:
-            yield platform
-        finally:
-            platform.stop()
-        return
-    import pgserver  # pip install pgserver psycopg
-
-    place = Path(tempfile.mkdtemp(prefix="dither-postgres-"))
-    server = pgserver.get_server(place, cleanup_mode="stop")
-    try:
-        server.psql("CREATE DATABASE ledger")
-        shared = SharedPlatform(folder, server.get_uri("ledger"))
-        try:
-            yield shared
-        finally:
-            shared.stop()
-    finally:
-        server.cleanup()
-        shutil.rmtree(place, ignore_errors=True)
 
 
 class Client:
@@ -249,11 +78,11 @@ class ClientResult:
 
 @dataclass(frozen=True)
 class Load:
-    """A phase of load, with the CPU milliseconds an answer of curator, gateway and client."""
+    """A phase of load, with the CPU milliseconds of an answer by process."""
 
     result: ClientResult
     rate: float
-    cpu_ms: tuple[float, float, float]
+    cpu_ms: dict[str, float]
 
 
 def load(platform: Platform, connections: int, seconds: float, phase: int) -> Load:
@@ -262,8 +91,8 @@ def load(platform: Platform, connections: int, seconds: float, phase: int) -> Lo
     result = Client(platform, connections, seconds, phase).read_result()
     after = platform.read_cpus()
     count = max(1, len(result.seconds))
-    spent = [(end - start) / count * 1e3 for start, end in zip(before, after, strict=True)]
-    return Load(result, count / seconds, (*spent, result.cpu_s / count * 1e3))
+    spent = {name: (after[name] - before[name]) / count * 1e3 for name in before}
+    return Load(result, count / seconds, spent | {"client": result.cpu_s / count * 1e3})
 
 
 def load_and_kill(platform: Platform, connections: int, kills: int) -> ClientResult:
@@ -279,18 +108,20 @@ def load_and_kill(platform: Platform, connections: int, kills: int) -> ClientRes
     return client.read_result()
 
 
-def time_embedded(platform: Platform, count: int) -> float:
-    """CPU milliseconds of a new answer in this process.
+def time_embedded(folder: Path, count: int) -> float:
+    """CPU milliseconds of a new answer in this process, its table and footnotes written.
 
     As at a gateway, no answer comes from earlier releases: those read no data and buy nothing.
     """
-    con = Connection(EmbeddedCurator(platform.file), reuse_releases=False)
-    first = 1000 + 10**6 * EMBEDDED_PHASE
-    for number in range(EMBEDDED_BEFORE):
-        con.sql(SQL, epsilon=f"1/{first + number}")
+    file = folder / "clinic.yaml"
+    register_clinic(file)
+    con = Connection(EmbeddedCurator(file), reuse_releases=False)
+    for price in list_prices(0, phase=EMBEDDED_PHASE)[:EMBEDDED_BEFORE]:
+        describe_answer(con.sql(SQL, epsilon=price))
     start = time.process_time()
-    for number in range(count):
-        result = con.sql(SQL, epsilon=f"1/{first + EMBEDDED_BEFORE + number}")
+    for price in list_prices(0, phase=1)[:count]:
+        result = con.sql(SQL, epsilon=price)
+        describe_answer(result)
         if result.info["repeated"]:
             raise RuntimeError("an answer that should be new was a repeat")
     return (time.process_time() - start) / count * 1e3
@@ -317,11 +148,6 @@ def check_ledger(platform: Platform, held: set[str]) -> dict[str, float]:
     }
 
 
-def read_cpu(process: subprocess.Popen[bytes]) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def write_line(
     name: str,
     value: float,
@@ -345,7 +171,7 @@ def list_rows(
     """The lines of the phases without kills."""
     alone, repeats = loads["alone"], loads["repeats"]
     single, fresh = loads["single"], loads["fresh"]
-    overhead = single.cpu_ms[0] + single.cpu_ms[1] - embedded_ms
+    overhead = single.cpu_ms["curator"] + single.cpu_ms["gateway"] - embedded_ms
     rows = [
         write_line("repeat, one connection, median", _median(alone), 10, 1, unit="ms", why=why),
         write_line(f"repeats/s, {many}", repeats.rate, 500, 1, unit="/s", why=why, least=True),
@@ -356,10 +182,11 @@ def list_rows(
         write_line(f"new answer, {many}, median", _median(fresh), 1, 1, unit="ms", why="stated"),
         write_line(f"new answer, {many}, p99", _p99(fresh), 1, 1, unit="ms", why="stated"),
     ]
-    for name, phase in (("repeat", repeats), ("new answer", single)):
+    named = {"repeat": repeats, "new answer": single, f"new answer, {many}": fresh}
+    for name, phase in named.items():
         rows += [
             write_line(f"{process} CPU a {name}", spent, 1, 1, unit="ms", why="stated")
-            for process, spent in zip(("curator", "gateway", "client"), phase.cpu_ms, strict=True)
+            for process, spent in phase.cpu_ms.items()
         ]
     errors = sum(phase.result.errors for phase in loads.values())
     return [*rows, write_line("errors without kills", float(errors), 0, 0, unit="")]
@@ -388,7 +215,8 @@ def main() -> None:
                 "single": load(platform, 1, seconds / 8, phase=1),
                 "fresh": load(platform, analysts, seconds, phase=2),
             }
-            embedded_ms = time_embedded(platform, 20 if chosen.quick else 200)
+            answers = len(loads["single"].result.seconds)
+            embedded_ms = time_embedded(folder / "embedded", answers)
             killed = load_and_kill(platform, min(analysts, 8), kills)
             results = [killed, *(phase.result for phase in loads.values())]
             checks = check_ledger(platform, set().union(*(r.releases for r in results)))

@@ -14,24 +14,24 @@ FOLDS = 10
 def describe_session(session: dict[str, object]) -> list[float]:
     """Figures of a session: asks in order, and mean, largest and number of each kind of probe."""
     asks = np.array(session["asks"])
-    figures = [*asks, asks.mean(), asks.max(), asks.min(), *np.diff(asks)]
+    figures = [*asks, asks.mean(), asks.max(), asks.min(), *np.diff(asks), session["is_cold"]]
     for kind in ("preview", "healthz", "budget", "repeat"):
         times = np.array(session[kind]) if session[kind] else np.zeros(1)
         figures += [times.mean(), times.max(), float(len(times)), times[0]]
     return [float(figure) for figure in figures]
 
 
-def attack(sessions: list[dict[str, object]]) -> tuple[int, int]:
-    """How many sessions the attacker guesses right, of how many."""
+def attack(sessions: list[dict[str, object]]) -> list[bool]:
+    """For each session, whether the attacker guesses its world right."""
     figures = np.array([describe_session(session) for session in sessions])
     is_in = np.array([session["world"] == "with" for session in sessions])
     fold = np.arange(len(sessions)) % FOLDS
-    right = 0
+    is_right = np.zeros(len(sessions), dtype=bool)
     for number in range(FOLDS):
         learned = fold != number
         guess = _learn(figures[learned], is_in[learned])
-        right += int(np.sum(guess(figures[~learned]) == is_in[~learned]))
-    return right, len(sessions)
+        is_right[~learned] = guess(figures[~learned]) == is_in[~learned]
+    return [bool(verdict) for verdict in is_right]
 
 
 def _learn(figures: np.ndarray, is_in: np.ndarray):

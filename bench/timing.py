@@ -4,8 +4,9 @@
    (`dither.curator.schedule.find_end`) and is replayed on them over many simulated sessions. The
    attacker knows both laws of work and the law of delays, and decides by the likelihood of a whole
    session, the first miss included. Where it may, it tunes questions to end near their slots' end.
-2. *Live* (`--live`, minutes; sessions are appended to the file that `--sessions` names, so that
-   several runs add up): `live_sessions.py` has the attack, `session_attack.py` the verdicts.
+2. *Live* (`--live`, nine minutes; sessions are appended to a file in the folder that `--sessions`
+   names, so that several runs add up; `--verdicts` judges them, and writes one verdict a session
+   beside them): `live_sessions.py` has the attack, `session_attack.py` the verdicts.
 3. *Latency* (`--latency`): what the schedule adds on the invented clinic of `dither serve`.
 
 What is claimed: bits leaked by misses, at most log2 of the possible histories, and a bound on any
@@ -25,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from common import options, report
 from live_sessions import (
+    CANDIDATES,
     OTHERS,
     VICTIM_ROWS,
     Stream,
@@ -47,7 +49,8 @@ from dither.state import State
 QUESTIONS = 30
 """Questions of one simulated session: past ten misses every slot has its greatest length."""
 PEOPLE = 5_000
-LIVE_SECONDS = 200.0
+SHARE_SAMPLES = 9
+LIVE_SECONDS = 500.0
 DEMO_QUESTIONS = (
     "SELECT COUNT(*) AS n FROM patients WHERE smoker",
     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward",
@@ -84,6 +87,20 @@ def record_work(cons: list[Connection], count: int) -> list[np.ndarray]:
             if number >= 0:
                 kept.append(time.process_time() - start)
     return [np.array(kept) for kept in times]
+
+
+def list_share(con: Connection, kind: tuple[str, int]) -> dict[str, object]:
+    """How much of its slots the work of a question takes, with the person."""
+    taken = []
+    for number in range(SHARE_SAMPLES):
+        request = con.request(write_question(10_000 + number, kind), epsilon=1)
+        held = SLOT_S * count_slots(SLOT_S, bound_work(con._curator.kernel.price(request)))
+        start = time.process_time()
+        con._curator.kernel.release(request)
+        taken.append((time.process_time() - start) / held)
+    aggregate, count = kind
+    label = f"{count} x {aggregate} by ward: share of its slots"
+    return write_line(label, float(np.median(taken)), 1, 1, why="stated")
 
 
 def find_chances(work: np.ndarray, held: float) -> float:
@@ -164,6 +181,7 @@ def list_replays(sessions: int, samples: int, *, is_judged: bool) -> list[dict[s
             cons.append(Connection(EmbeddedCurator(register(folder / world, world))))
         priced = cons[0]._curator.kernel.price(cons[0].request(write_question(0), epsilon=1))
         slots = count_slots(SLOT_S, bound_work(priced))
+        shares = [list_share(cons[1], kind) for kind in CANDIDATES]
         out, inside = record_work(cons, samples)
     del os.environ["DITHER_THREADS"]
     bounded = out * (1 + 1 / PEOPLE)
@@ -179,6 +197,10 @@ def list_replays(sessions: int, samples: int, *, is_judged: bool) -> list[dict[s
             f"... its {slots} slots", replay_sessions(out, inside, slots, sessions), 0.5, 1.04,
             why=quick,
         ),
+        write_line(
+            "a person who makes it ten times slower",
+            replay_sessions(out, 10 * out, slots, sessions), 0.5, 1.04, why=quick,
+        ),
         write_line("a person of 1/5000 of the work, tuned: slots without delay",
                    replay_tuned(out, bounded, sessions, has_delay=False), 0.5, 1, why=base),
         write_line("... slots and delay",
@@ -186,6 +208,7 @@ def list_replays(sessions: int, samples: int, *, is_judged: bool) -> list[dict[s
         write_line("... proved for any session", bound_session(moved_s), 0.5, 1.04),
         write_line("ten times slower and tuned past its bound: slots and delay",
                    replay_tuned(out, out * 10, sessions, has_delay=True), 0.5, 1, why=missing),
+        *shares,
         write_line("bits of miss histories", count_bits(), QUESTIONS, 1, unit="bits", why="stated"),
     ]  # fmt: skip
 
@@ -195,31 +218,46 @@ def list_replays(sessions: int, samples: int, *, is_judged: bool) -> list[dict[s
 
 def list_live(file: Path, seconds: float, *, is_judged: bool) -> list[dict[str, object]]:
     """Run sessions with the schedule and without it, and judge all that the file holds."""
-    misses = {}
-    for slot_s, share in ((SLOT_S, 0.85), (0.0, 0.15)):
+    for slot_s, share in ((SLOT_S, 0.9), (0.0, 0.1)):
         with tempfile.TemporaryDirectory() as name:
-            misses[slot_s] = run_sessions(slot_s, share * seconds, Path(name), file)
-    return [*judge_sessions(file, is_judged=is_judged),
-            write_line("misses while live", float(misses[SLOT_S]), 1, 1, why="stated")]  # fmt: skip
+            run_sessions(slot_s, share * seconds, Path(name), file)
+    return judge_sessions(file, is_judged=is_judged)
 
 
 def judge_sessions(file: Path, *, is_judged: bool) -> list[dict[str, object]]:
+    """Guess the world of every session that the file holds, and write the verdicts beside it."""
     sessions = [json.loads(text) for text in file.read_text().splitlines()]
     rows = []
     for slot_s, name in ((0.0, "without"), (SLOT_S, "with")):
         chosen = [session for session in sessions if session["slot_s"] == slot_s]
         if len(chosen) < 50:
             continue
-        right, count = attack(chosen)
+        verdicts = attack(chosen)
+        right, count = sum(verdicts), len(verdicts)
+        write_verdicts(file.with_name(f"verdicts-{name}.jsonl"), chosen, verdicts)
         label = f"{count} live sessions {name} a schedule"
         enough = "" if is_judged and count >= 600 else "fewer than 600, or --quick"
         if slot_s:
             end = find_upper_end(right, count)
+            cold = [verdict for verdict, session in zip(verdicts, chosen, strict=True)
+                    if session["is_cold"]]  # fmt: skip
+            share = sum(cold) / max(1, len(cold))
+            misses = sum(session["misses"] > 0 for session in chosen)
             rows += [write_line(f"{label}: right", right / count, 0.5, 1, why="stated"),
-                     write_line(f"{label}: upper 95% end", end, 0.5, 1.1, why=enough)]  # fmt: skip
+                     write_line(f"{label}: upper 95% end", end, 0.5, 1.1, why=enough),
+                     write_line(f"... {len(cold)} of them first after a start", share, 0.5, 1,
+                                why="stated"),
+                     write_line("... with a miss", float(misses), 1, 1, why="stated")]  # fmt: skip
         else:
             rows.append(write_line(f"{label}: right", right / count, 0.95, 1, least=True))
     return rows
+
+
+def write_verdicts(file: Path, sessions: list[dict[str, object]], verdicts: list[bool]) -> None:
+    """Write for every session its world and whether the attacker was right, one a line."""
+    pairs = zip(sessions, verdicts, strict=True)
+    lines = [json.dumps({"world": s["world"], "is_right": verdict}) for s, verdict in pairs]
+    file.write_text("\n".join(lines) + "\n")
 
 
 # -- latency
