@@ -137,7 +137,7 @@ class Plans:
                 tuple(Named(name, each.of) for name, each in zip(names, aggregates, strict=False))
                 or aggregates
             )
-        match random.randint(0, 13):
+        match random.randint(0, 14):
             case 0 | 1 | 2:
                 return a.Filter(plan, maker.condition())
             case 3 | 4:
@@ -191,11 +191,28 @@ class Plans:
                     ]
                 )
             case 13:
-                per_unit = a.PerUnit(plan, key, aggregates)
-                name = random.choice([named.name for named in aggregates])
-                return a.LimitTotal(per_unit, key, name, F(random.choice([1, 2, 7])))
+                return self.limit_total(a.PerUnit(plan, key, aggregates), key)
+            case 14 if random.random() < 0.5:
+                return self.limit_total(plan, key)
             case _:
                 return a.LimitGroups(plan, key, random.randint(1, 2))
+
+    def limit_total(self, plan, keys: tuple[str, ...]):
+        """A number with a total of few steps, or of more than its own type holds; None without
+        one."""
+        analysed = self.tried(plan)
+        domains = {} if analysed is None else analysed.columns
+        numbers = [
+            name
+            for name, domain in domains.items()
+            if domain.kind == "number" and not domain.nullable and name not in keys
+        ]
+        if not numbers:
+            return None
+        name = self.random.choice(numbers)
+        largest = max(1, domains[name].largest)
+        steps = self.random.choice([1, 2, 7, largest, 2 * largest - 1, 3 * largest, 10**30])
+        return a.LimitTotal(plan, keys, name, steps * domains[name].step)
 
     def plan(self):
         plan = self.start()

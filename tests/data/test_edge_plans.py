@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction as F
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -21,6 +22,7 @@ from dither.audit.sensitivity_check import list_broken_claims
 from dither.plan import algebra as a
 from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import analyse
+from dither.plan.facts import NO_FACTS
 from dither.plan.of_catalog import open_keys
 from dither.plan.stability import Owned
 from tests.case_lists import mark_rest
@@ -177,3 +179,12 @@ def test_plans_at_the_edges_of_types_for_hours(seed):
         120,
         random.choice([(), ("lab",)]),
     )
+
+
+def test_every_operator_is_drawn():
+    """LimitGroups was once drawn by no number any more: nothing tried it."""
+    random = Random(0)
+    maker = Plans(random, catalog_of(random), NO_FACTS)
+    plans = [maker.grown(maker.start("one")) for _ in range(120)]
+    drawn = {type(plan) for plan in plans}
+    assert drawn - {type(None)} == set(get_args(a.Plan)) - {a.Scan}

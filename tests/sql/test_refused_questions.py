@@ -199,6 +199,9 @@ def test_an_unknown_function_is_named_with_the_closest_one(name, hint):
     ("sql", "message", "marked"),
     [
         ("SELECT COUNT(*) FROM visits WHERE", "something is missing after WHERE", "WHERE"),
+        ("SELECT COUNT(*) FROM orders WHERE", "something is missing after WHERE", "WHERE"),
+        ("SELECT COUNT(*) FROM visits GROUP BY", "something is missing after GROUP BY", "GROUP BY"),
+        ("SELECT COUNT(*) FROM visits v JOIN patients p ON", "something is missing after ON", "ON"),
         ("SELECT COUNT(* FROM visits", ") is missing before FROM", "FROM"),
         ("SELECT COUNT(*)\nFRM visits", "did you mean FROM in place of FRM?", "FRM"),
         ("SELEC COUNT(*) FROM visits", "did you mean SELECT in place of SELEC?", "SELEC"),

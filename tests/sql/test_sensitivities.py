@@ -196,6 +196,24 @@ def test_a_text_that_is_null_for_a_label_has_a_null_key():
     assert recipe.keys[0].domain.nullable
 
 
+@pytest.mark.parametrize(
+    ("key", "values", "nullable"),
+    [
+        ("DAYNAME(day)", 7, False),
+        ("MONTHNAME(day)", 12, False),
+        ("STRFTIME(day, '%Y')", 7, False),
+        ("CASE cost % 2 WHEN 0 THEN 'even' WHEN 1 THEN 'odd' END", 2, False),
+        ("CASE cost % 3 WHEN 0 THEN 'even' WHEN 1 THEN 'odd' END", 2, True),
+        ("CASE rating % 2 WHEN 0 THEN 'even' WHEN 1 THEN 'odd' END", 2, True),
+    ],
+)
+def test_a_case_that_names_all_values_has_no_null_key(key, values, nullable):
+    """Days and costs are never null, ratings may be, and 2 is no remainder that is named."""
+    recipe = bind(f"SELECT {key} AS k, COUNT(*) AS n FROM orders GROUP BY k", CATALOG, FACTS)
+    domain = recipe.keys[0].domain
+    assert (len(domain.labels), domain.nullable) == (values, nullable)
+
+
 def test_moments_of_the_same_columns_are_released_once():
     """CORR(a, b), REGR_SLOPE(a, b) and COVAR_POP(b, a) read one count, two sums, two sums of
     squares and one sum of products."""

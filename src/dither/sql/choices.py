@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -115,10 +115,38 @@ def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
             )
         )
     default = node.args.get("default")
-    branches.append(
-        _Branch(None, _resolve_or_null(default, scope) if default is not None else None)
-    )
+    if default is None and _name_all_values(branches, node, scope):
+        branches[-1] = replace(branches[-1], condition=None)
+    else:
+        rest = None if default is None else _resolve_or_null(default, scope)
+        branches.append(_Branch(None, rest))
     return _make_case(branches, node, scope)
+
+
+def _name_all_values(branches: list[_Branch], node: exp.Expr, scope: Scope) -> bool:
+    """Whether the branches compare one number with all its values: none is left for ELSE.
+
+    Without this, a CASE of all weekdays would have a key NULL that no row can have.
+    """
+    subjects: dict[Expression, None] = {}
+    values = set()
+    for branch in branches:
+        match branch.condition:
+            case Call("eq", (subject, Value("number", value))):
+                subjects[subject] = None
+                values.add(value)
+            case _:
+                return False
+    if len(subjects) != 1:
+        return False
+    domain = scope.domain(next(iter(subjects)), node)
+    size = domain.high - domain.low + 1
+    return (
+        domain.kind == "number"
+        and not domain.nullable
+        and size <= len(values)
+        and all(code * domain.step in values for code in range(domain.low, domain.high + 1))
+    )
 
 
 def resolve_if(node: exp.Expr, scope: Scope) -> Expression:

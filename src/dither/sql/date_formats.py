@@ -63,7 +63,8 @@ def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
             f"{PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
-    return _choose_label(_number_parts(day, time, parts), labels)
+    code = _number_parts(day, time, parts)
+    return _choose_label(code, labels, is_nullable=domain.nullable)
 
 
 def _list_labels(domain: Domain, pattern: str, parts: tuple[str, ...]) -> dict[int, str] | None:
@@ -142,16 +143,21 @@ def _number_parts(day: Expression, time: Expression, parts: tuple[str, ...]) -> 
     return Call("add", (Call("multiply", (Call("add", tuple(terms)), number(_MINUTES))), *passed))
 
 
-def _choose_label(code: Expression, labels: dict[int, str]) -> Expression:
+def _choose_label(code: Expression, labels: dict[int, str], *, is_nullable: bool) -> Expression:
     """Build a CASE from codes to labels.
 
-    Where it has too many branches, its ELSE is a CASE with the rest.
+    Where it has too many branches, its ELSE is a CASE with the rest. The last label needs no
+    condition where the code is never null.
     """
     pairs = list(labels.items())
+    choice: tuple[Expression, ...] = ()
+    if not is_nullable:
+        choice = (Value("text", pairs.pop()[1]),)
+    if not pairs:
+        return choice[0]
     chunks = [
         pairs[start : start + _MOST_BRANCHES] for start in range(0, len(pairs), _MOST_BRANCHES)
     ]
-    choice: tuple[Expression, ...] = ()
     for chunk in reversed(chunks):
         arguments: list[Expression] = []
         for value, label in chunk:

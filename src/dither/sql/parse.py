@@ -40,6 +40,7 @@ _TOP = re.compile(
 )
 """A question that begins with `SELECT TOP 3` ends with LIMIT 3."""
 EMPTY = "the question is empty: write SELECT COUNT(*) FROM table"
+_UNFINISHED = re.compile(r"\b(GROUP\s+BY|ORDER\s+BY|ON)\s*;?\s*$", re.IGNORECASE)
 _AS = re.compile(r"\bAS\s+\Z", re.IGNORECASE)
 _CLAUSE_WORDS = {
     "order": "ORDER BY ...",
@@ -86,13 +87,29 @@ def parse(sql: str) -> exp.Query:
         word = sql[start:end].upper()
         if word == "EXPLAIN":
             raise refuse(REFUSALS["explain"].message, sql, span=(start, end))
+        if word == "PIVOT":
+            raise refuse("PIVOT is not answered: write SELECT ... GROUP BY", sql, span=(start, end))
         raise refuse(
             f"only SELECT is answered, not {shorten(word)}: questions never change data",
             sql,
             span=(start, end),
         )
     _check_names(query, sql)
+    _check_ending(sql)
     return query
+
+
+def _check_ending(sql: str) -> None:
+    """Refuse a text that stops behind GROUP BY, ORDER BY or ON, which the parser lets pass."""
+    ending = _UNFINISHED.search(sql)
+    is_comment = "--" in sql or "/*" in sql
+    if ending is None or is_comment or _AS.search(sql, 0, ending.start(1)):
+        return
+    raise refuse(
+        f"the question is not SQL: something is missing after {ending[1].upper()}",
+        sql,
+        span=ending.span(1),
+    )
 
 
 def _check_names(query: exp.Expr, sql: str) -> None:

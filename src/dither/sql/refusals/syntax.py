@@ -29,6 +29,7 @@ _KEYWORDS = (
     "LIKE",
     "WITH",
 )
+_UNFINISHED = ("SELECT", "FROM", "JOIN", "ON", "WHERE", "AND", "OR", "NOT", "BY", "HAVING", "LIKE")
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "EXPLAIN")
 _WORD = re.compile(r"[A-Za-z_]+")
 _EXPECTED = re.compile(r"Expect(?:ing|ed) ([()\]]|[A-Z]+)(?: |$)")
@@ -46,7 +47,7 @@ def describe_syntax_error(error: ParseError, sql: str) -> QueryError:
     start = max(0, sql.find(before + word + after)) + len(before)
     reason = _describe_reason(str(details.get("description") or ""), word, after)
     misspelt = _find_misspelt_keyword(sql, start, word)
-    if misspelt is not None:
+    if misspelt is not None and not _ends_with_keyword(sql):
         keyword, span = misspelt
         written = sql[span[0] : span[1]]
         return refuse(
@@ -126,6 +127,13 @@ def _find_misspelt_keyword(sql: str, start: int, word: str) -> tuple[str, tuple[
         if keyword := _match_keyword(sql[span[0] : span[1]], _KEYWORDS):
             return keyword, span
     return None
+
+
+def _ends_with_keyword(sql: str) -> bool:
+    """Whether a text stops behind a whole keyword, as in `FROM visits WHERE`: what is missing is
+    what comes after it."""
+    words = sql.rstrip(" ;\n\t").split()
+    return len(words) > 1 and words[-1].upper() in _UNFINISHED
 
 
 def _match_keyword(word: str, keywords: tuple[str, ...]) -> str | None:
