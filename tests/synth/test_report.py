@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
 
@@ -79,4 +80,15 @@ def test_errors_come_from_what_was_measured_and_are_unknown_elsewhere() -> None:
     np.testing.assert_allclose(errors[("first",)], pair)
     np.testing.assert_allclose(errors[("third",)], np.sqrt(2 / np.pi) * 3 * 2 / 200)
     assert errors["first", "third"] is None and errors["second", "third"] is None
-    assert "2 pairs were not measured" in make_synthetic().report()
+    page = make_synthetic().report()
+    assert "2 pairs were not measured" in page
+    assert "people: counts of the columns first, second, third. Noise alone" in page
+    assert "people: counts of the pairs of columns first with second. Noise alone" in page
+
+
+def test_columns_that_noise_moves_much_are_named_as_such() -> None:
+    """Twenty rows in each of 2 cells, sqrt(2/pi) of it on average: 16 of 100 rows."""
+    synthetic = make_synthetic()
+    steps = (replace(synthetic.released[0], error=20.0), *synthetic.released[1:])
+    page = replace(synthetic, released=steps).report()
+    assert "people: counts of single values of third (16%), where noise puts so many" in page
