@@ -10,7 +10,7 @@ import numpy as np
 
 from dither.synth.columns import SynthColumn
 from dither.synth.fitted import FittedTable
-from dither.synth.groupings import keep_all
+from dither.synth.groupings import ValueGrouping, keep_all
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import ReleasedStep
 from dither.synth.synthetic import Synthetic
@@ -84,6 +84,21 @@ def test_errors_come_from_what_was_measured_and_are_unknown_elsewhere() -> None:
     assert "2 pairs were not measured" in page
     assert "people: counts of the columns first, second, third. Noise alone" in page
     assert "people: counts of the pairs of columns first with second. Noise alone" in page
+
+
+def test_the_error_of_a_count_adds_up_the_cells_that_enter_it() -> None:
+    """Independent noise: one cell of four, two of them, one of the two of a single column, and half
+    of a group of two alike values in a pair."""
+    synthetic = make_synthetic()
+    assert synthetic.count({"first": ["b"], "second": ["b"]}).error == 2.0
+    np.testing.assert_allclose(synthetic.count({"first": ["b"]}).error, 2 * np.sqrt(2))
+    assert synthetic.count({"third": ["b"]}).error == 3.0
+    assert synthetic.count({"first": ["b"], "third": ["b"]}).error is None
+    grouped = GraphicalModel((1, 2, 2), 100.0, {(0, 1): np.zeros((1, 2)), (2,): np.zeros(2)})
+    groupings = (ValueGrouping((0, 0)), keep_all(2), keep_all(2))
+    singles = (np.array([50.0, 50.0]),) * 3
+    wide = replace(synthetic, fitted=FittedTable(grouped, groupings, singles))
+    assert wide.count({"first": ["b"], "second": ["b"]}).error == 1.0
 
 
 def test_columns_that_noise_moves_much_are_named_as_such() -> None:
