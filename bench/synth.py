@@ -295,7 +295,7 @@ def compare_peers(epsilon: str, found: dict[str, float]) -> list[dict[str, objec
     """One line for each peer that finished at this epsilon, and one that says why for others."""
     lines = []
     for peer, record in json.loads(PEERS.read_text()).items():
-        figures = record["at"].get(epsilon, {"failed": "did not finish at a smaller epsilon"})
+        figures = record["at"].get(epsilon, {"failed": "not run at this epsilon"})
         name = f"Adult at epsilon {epsilon}: against {peer}"
         if "failed" in figures:
             lines.append(skip(name, f"no win, it failed: {figures['failed']}"))

@@ -101,6 +101,10 @@ def test_rows_follow_a_date_of_their_owner_in_wide_bins(con: Any) -> None:
     owners = trips["people_id"].to_numpy() - 1
     days = np.array([(day - FIRST_DAY).days for day in parents["begun"].to_pylist()])
     assert np.mean(trips["length"].to_numpy() == 1 + days[owners] // DAYS_A_LENGTH) > 0.9
+    page = made.report()
+    assert "Values of trips follow begun (in 8 ranges) of their person" in page
+    assert "one person at most 3 trips" in page
+    assert "people: person, age, work, town, sport, pay, ended, hobby, note; trips: trip" in page
 
 
 @pytest.mark.parametrize("bins", [8, 30, 64])

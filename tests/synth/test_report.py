@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from dither.synth.columns import SynthColumn
 from dither.synth.fitted import FittedTable
-from dither.synth.groupings import keep_all
+from dither.synth.groupings import ValueGrouping, keep_all
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import ReleasedStep
 from dither.synth.synthetic import Synthetic
@@ -79,4 +80,30 @@ def test_errors_come_from_what_was_measured_and_are_unknown_elsewhere() -> None:
     np.testing.assert_allclose(errors[("first",)], pair)
     np.testing.assert_allclose(errors[("third",)], np.sqrt(2 / np.pi) * 3 * 2 / 200)
     assert errors["first", "third"] is None and errors["second", "third"] is None
-    assert "2 pairs were not measured" in make_synthetic().report()
+    page = make_synthetic().report()
+    assert "2 pairs were not measured" in page
+    assert "people: counts of the columns first, second, third. Noise alone" in page
+    assert "people: counts of the pairs of columns first with second. Noise alone" in page
+
+
+def test_the_error_of_a_count_adds_up_the_cells_that_enter_it() -> None:
+    """Independent noise: one cell of four, two of them, one of the two of a single column, and half
+    of a group of two alike values in a pair."""
+    synthetic = make_synthetic()
+    assert synthetic.count({"first": ["b"], "second": ["b"]}).error == 2.0
+    np.testing.assert_allclose(synthetic.count({"first": ["b"]}).error, 2 * np.sqrt(2))
+    assert synthetic.count({"third": ["b"]}).error == 3.0
+    assert synthetic.count({"first": ["b"], "third": ["b"]}).error is None
+    grouped = GraphicalModel((1, 2, 2), 100.0, {(0, 1): np.zeros((1, 2)), (2,): np.zeros(2)})
+    groupings = (ValueGrouping((0, 0)), keep_all(2), keep_all(2))
+    singles = (np.array([50.0, 50.0]),) * 3
+    wide = replace(synthetic, fitted=FittedTable(grouped, groupings, singles))
+    assert wide.count({"first": ["b"], "second": ["b"]}).error == 1.0
+
+
+def test_columns_that_noise_moves_much_are_named_as_such() -> None:
+    """Twenty rows in each of 2 cells, sqrt(2/pi) of it on average: 16 of 100 rows."""
+    synthetic = make_synthetic()
+    steps = (replace(synthetic.released[0], error=20.0), *synthetic.released[1:])
+    page = replace(synthetic, released=steps).report()
+    assert "people: counts of single values of third (16%), where noise puts so many" in page

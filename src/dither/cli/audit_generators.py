@@ -9,7 +9,6 @@ from rich.progress import track
 
 from dither.audit.generators import list_planted, list_subjects
 from dither.audit.report import finite
-from dither.audit.zoo import ALPHA
 from dither.cli.audit_output import Alpha, show_limits, write_verdict_row
 from dither.cli.output import AsJson, make_console, print_json
 from dither.publish.shown_table import ShownTable
@@ -17,7 +16,7 @@ from dither.publish.shown_table import ShownTable
 
 def generators(
     runs: Annotated[int, typer.Option(help="Tables on each of two neighbours.", min=100)] = 400,
-    alpha: Alpha = ALPHA,
+    alpha: Alpha = 1e-9,
     as_json: AsJson = False,
 ) -> None:
     """Attack every method of synthetic tables as one who knows all people but one, and the same

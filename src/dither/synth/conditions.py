@@ -38,8 +38,9 @@ def find_weights(column: SynthColumn, allowed: Collection[Any]) -> Table:
         )
     weights = np.zeros(column.size)
     if is_range:
-        low, high = (_to_grid(column, value) for value in allowed)
-        if column.kind == "number" and read_number(allowed[0]) > low * column.step:
+        lowest, highest = allowed
+        low, high = _to_grid(column, lowest), _to_grid(column, highest)
+        if column.kind == "number" and read_number(lowest) > low * column.step:
             low += 1  # between two values: the first one above
         starts, ends = column.list_ends()
         overlap = np.minimum(ends, high) - np.maximum(starts, low) + 1

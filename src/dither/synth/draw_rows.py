@@ -194,7 +194,8 @@ def order_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArra
     ranks = np.empty_like(by_points)
     ranks[by_points] = np.arange(len(points))
     ordered = np.sort((combined << bits) | ranks)
-    return by_points[ordered & ((1 << bits) - 1)]
+    order: NDArray[np.int64] = by_points[ordered & ((1 << bits) - 1)]
+    return order
 
 
 def _order_points(points: NDArray[np.float64], bits: int) -> NDArray[np.int64]:

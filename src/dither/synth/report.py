@@ -116,9 +116,9 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
     names = f"{parent.facts['table']} and {child.facts['table']}"
     counts = f"{tables[0].num_rows:,} and {tables[1].num_rows:,} rows"
     lines["left out"] = "; ".join(
-        f"{made.facts['table']}: {', '.join(made.facts['left_out'])}"
-        for made in (parent, child)
-        if made.facts.get("left_out")
+        f"{table.facts['table']}: {', '.join(table.facts['left_out'])}"
+        for table in (parent, child)
+        if table.facts.get("left_out")
     )
     lines["tables"] = f"{names}: {counts}, estimated from noisy counts"
     lines["keys"] = (
@@ -295,11 +295,11 @@ def _write_uses(tables: Sequence[DrawnTable]) -> Html:
     )
 
 
-def _list_exact(made: Synthetic, rows: pa.Table) -> list[str]:
+def _list_exact(synthetic: Synthetic, rows: pa.Table) -> list[str]:
     """The columns and pairs of a table that noise moves little."""
     small = [
         p
-        for p in made.predict_errors()
+        for p in synthetic.predict_errors()
         if {*p.columns} <= {*rows.column_names} and p.distance is not None and p.distance <= SMALL
     ]
     names = {
@@ -307,26 +307,26 @@ def _list_exact(made: Synthetic, rows: pa.Table) -> list[str]:
         "pairs of columns": [" with ".join(p.columns) for p in small if len(p.columns) == 2],
     }
     return [
-        f"{made.facts['table']}: counts of the {kind} {', '.join(own)}. Noise alone puts at most "
-        f"about {100 * SMALL:.0f}% of the rows into a wrong cell"
+        f"{synthetic.facts['table']}: counts of the {kind} {', '.join(own)}. Noise alone puts at "
+        f"most about {100 * SMALL:.0f}% of the rows into a wrong cell"
         for kind, own in names.items()
         if own
     ]
 
 
-def _list_rough(made: Synthetic, rows: pa.Table) -> list[str]:
+def _list_rough(synthetic: Synthetic, rows: pa.Table) -> list[str]:
     """The columns of a table that noise moves much."""
     large = [
         f"{p.columns[0]} ({100 * p.distance:.2g}%)"
-        for p in made.predict_errors()
+        for p in synthetic.predict_errors()
         if len(p.columns) == 1
         and p.columns[0] in rows.column_names
         and p.distance is not None
         and p.distance > SMALL
     ]
     words = (
-        f"{made.facts['table']}: counts of single values of {', '.join(large)}, where noise puts "
-        f"so many rows into a wrong cell; their shape over wide ranges is better"
+        f"{synthetic.facts['table']}: counts of single values of {', '.join(large)}, where noise "
+        f"puts so many rows into a wrong cell; their shape over wide ranges is better"
     )
     return [words] if large else []
 
@@ -349,10 +349,10 @@ def _draw_rows_of_parents(pair: SyntheticPair) -> Html:
         name if column.width == 1 else f"{name} (in {column.size - column.has_null} ranges)"
         for name, column in zip(pair.links, pair.child.columns, strict=False)
     ]
-    most = len(pair.rows_of_parents) - 1
+    limit = len(pair.rows_of_parents) - 1
     note = (
         f"Values of {child} follow {', '.join(links)} of their {unit} and nothing else of it. "
         f"How many {child} there are is drawn for each {unit} alike. The catalog allows one {unit} "
-        f"at most {most} {child}: of those with more, {most} were counted."
+        f"at most {limit} {child}: of those with more, {limit} were counted."
     )
     return join([draw_dots(points, f"{unit}s by number of {child}"), write_element("p", note)])

@@ -165,17 +165,29 @@ class Synthetic:
         if not names:
             return CountEstimate(self.fitted.model.total, None)
         table = self.find_marginal(*names)
-        cells = 1.0
+        weights: dict[str, Table] = {}
         for name in names:
-            weights = find_weights(self.columns[self._find_position(name)], where[name])
-            cells *= float(np.square(weights).sum())
-            table = np.tensordot(table, weights, axes=(0, 0))
+            weights[name] = find_weights(self.columns[self._find_position(name)], where[name])
+            table = np.tensordot(table, weights[name], axes=(0, 0))
         errors = [
-            step.error * sqrt(cells)
+            step.error * sqrt(self._add_squares(step, weights))
             for step in self.released
             if step.kind == "counts" and {*names} <= {*step.columns}
         ]
         return CountEstimate(float(table), min(errors) if errors else None)
+
+    def _add_squares(self, step: ReleasedStep, weights: dict[str, Table]) -> float:
+        """The sum of the squared factors by which the cells of a step enter a count: all cells of
+        columns without a condition do. Steps of several columns counted groups of values."""
+        squares = 1.0
+        for name in step.columns:
+            position = self._find_position(name)
+            factors = weights.get(name, np.ones(self.columns[position].size))
+            if len(step.columns) > 1:
+                grouping = self.fitted.groupings[position]
+                factors = share_groups(grouping, self.fitted.singles[position]) @ factors
+            squares *= float(np.square(factors).sum())
+        return squares
 
     def given(self, where: Condition) -> Synthetic:
         """The synthetic table of the rows that meet a condition: `made.given({"sex": ["f"]})`."""
