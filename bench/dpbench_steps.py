@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import cache
 from math import exp, log, sqrt
 from typing import Any
 
@@ -78,6 +79,12 @@ def find_cell_error(errors: Any) -> float:
     return float(sqrt((errors**2).mean()))
 
 
+@cache
+def find_fixed_error(size: int) -> float:
+    """The root mean squared error of prefixes by the best fixed strategy at epsilon 1."""
+    return sqrt(2 * choose_line({"prefixes": 1.0}, size, "laplace")[0].score / size)
+
+
 def measure_steps(
     drawn: list[Any],
     name: str,
@@ -95,8 +102,7 @@ def measure_steps(
     model = find_mean(
         find_cell_error((fit_prefixes(counts, epsilon) - counts).cumsum()) for counts in drawn
     )
-    best = choose_line({"prefixes": 1.0}, len(drawn[0]), "laplace")[0]
-    fixed = sqrt(2 * best.score / len(drawn[0])) / float(epsilon)
+    fixed = find_fixed_error(len(drawn[0])) / float(epsilon)
     return [
         line(
             f"single cells by clusters against identity, {name}",

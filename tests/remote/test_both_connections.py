@@ -13,7 +13,7 @@ import pytest
 import dither
 from dither.answer.leased import JobStep
 from dither.builder import count
-from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
+from dither.errors import BudgetError, DitherError, ParameterError, QueryError, RefusedError
 from dither.plan.algebra import Cells, Count, Linear, Scan, Scores
 from dither.plan.operators import Prefix, Stack, Total
 from dither.plan.utilities import CellCounts, DistanceCandidate, Distances
@@ -123,6 +123,24 @@ def test_a_question_is_answered_from_an_earlier_release(con):
     assert source in asked.preview().earlier.release_ids
     assert asked.answer().certificate()["body"]["price"]["asked"] == "nothing new"
     assert con.budget().pots[0].spent == spent
+
+
+def test_workloads_in_steps_are_answered_and_free_again(con):
+    """Every step is an ordinary request: served datasets take them too."""
+    before = Fraction(con.budget().pots[0].spent)
+    clusters = con.clustered_histogram(["ward", "kind"], table="visits", epsilon="0.2")
+    model = con.mwem(identity("ward") + identity("kind"), table="visits", epsilon="0.2", rounds=2)
+    first = (clusters.answer(), model.answer())
+    paid = Fraction(con.budget().pots[0].spent) - before
+    assert Fraction(39, 100) < paid <= Fraction(2, 5)
+    assert clusters.answer().counts == first[0].counts
+    assert model.answer().measured == first[1].measured
+    assert Fraction(con.budget().pots[0].spent) - before == paid
+    if con._curator.asked_through.mode == "embedded":
+        assert first[1].certificate()["body"]["guarantee"]["epsilon"] != "0"
+    else:
+        with pytest.raises(DitherError, match="single releases"):
+            first[1].certificate()
 
 
 def test_declared_keys_are_free(con):

@@ -22,7 +22,7 @@ from dither.workloads.lines import (
     mix_grams,
 )
 from dither.workloads.spectral import SineBasis, make_spectral_operator
-from dither.workloads.trees import make_tree_operator, weigh_levels
+from dither.workloads.trees import list_block_sizes, make_tree_operator, weigh_levels
 from tests.case_lists import mark_between
 from tests.workloads import dense_workload
 
@@ -185,3 +185,20 @@ def test_refined_prefixes_are_certified_within_two_thousandths() -> None:
     closed = make_spectral_operator({"prefixes": 1.0}, 300, "prefixes")
     plain = check_certificate(make_certificate(closed, (("prefixes", 1.0),)))
     assert plain.gap > checked.gap
+
+
+@pytest.mark.parametrize("size", [1025, 2048, 4096])
+def test_weights_of_long_trees_are_found_without_overflow(size: int) -> None:
+    """A long step of the search overflowed for prefixes over more than 1,024 values, and planning
+    them with Laplace noise failed."""
+    weighed = weigh_levels({"prefixes": 1.0}, size, 2, "laplace")
+    flat = find_flat_error(size)
+    assert weighed.weights.max() == 1 and 0 < weighed.error < flat
+
+
+def find_flat_error(size: int) -> float:
+    """A bound of the error of a binary tree with equal weights: a prefix is a sum of at most one
+    block of each level, each of variance levels^2."""
+    levels = len(list_block_sizes(size, 2))
+    cells = 2 ** (levels - 1)
+    return float(levels**2 * cells * levels)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dither import steward
 from dither.data.measure import Measurer
-from dither.errors import DitherError, RefusedError
+from dither.errors import DitherError, RefusedError, UnavailableError
 from dither.plan.algebra import Linear
 from dither.plan.operators import Dense, Identity
 from dither.privacy.kernel.request import Price, Request, Step
@@ -65,6 +66,27 @@ def test_nothing_is_read_once_updates_are_used(
         request = make_request(online, Dense(((1,) * 16,)))
         with pytest.raises(RefusedError, match="all updates"):
             online._lease._lease.compare(request, 0)
+
+
+def test_a_comparison_that_fails_is_an_incident_and_ends_the_lease(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comparison reads data, whatever comes of it: its failure is one bit, and is counted."""
+    con = survey.connect("pure")
+    online = con.online(["age"], table="survey", epsilon=10**4, updates=3, within=20)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("row 17 of Jane Doe")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Measurer, "measure", fail)
+        with pytest.raises(UnavailableError) as caught:
+            online.count(age=(0, 7))
+    assert caught.value.__context__ is None and "Jane" not in str(caught.value)
+    assert len(steward.open_ledger(survey.state).incidents_open()) == 1
+    with pytest.raises(RefusedError):
+        online.count(age=(0, 7))
+    assert survey.read_spent() == 10**4
 
 
 def make_request(online: Any, operator: Any) -> Request:

@@ -35,7 +35,7 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.workloads.adaptive_histogram import AdaptiveHistogram
-from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance
+from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance, write_price
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
 from dither.workloads.lines import Floats
@@ -65,6 +65,17 @@ class GridPreview:
     block_half_width: float
     """Half the width of the interval of a block's fine count, at most."""
     confidence: Fraction
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                write_price(self.charge, self.pot),
+                self.noise,
+                f"every fine block +- {self.block_half_width:,.4g} at most",
+            )
+        )
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,7 @@ class AskedGrid:
         return GridPreview(
             self._quote(),
             self.pot,
-            f"a grid in two steps: {fine.steps[0].mechanism.describe()} on every fine block",
+            f"a coarse grid, then a fine one: {fine.steps[0].mechanism.describe()}",
             float(half),
             read_level(self.confidence),
         )

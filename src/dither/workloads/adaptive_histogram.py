@@ -33,7 +33,7 @@ from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
-from dither.workloads.ask_steps import StepAsker, StepCertifier, sign_tables
+from dither.workloads.ask_steps import StepAsker, StepCertifier, sign_tables, write_price
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.lines import Floats
 
@@ -54,6 +54,18 @@ class HistogramPreview:
     """The same if every cell were counted by itself at this price."""
     stored: bool
     confidence: Fraction
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                write_price(self.charge, self.pot) + (", stored: free" if self.stored else ""),
+                self.noise,
+                f"every block +- {self.block_half_width:,.4g}; every cell by itself would have "
+                f"{self.cell_half_width:,.4g}",
+            )
+        )
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
 from dither.workloads.adaptive_grid import TOTAL_SHARE, AskedGrid, ChosenHistogram
 from dither.workloads.adaptive_histogram import find_threshold, read_blocks
-from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance
+from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance, write_price
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
@@ -71,6 +71,19 @@ class RangesPreview:
     rough_error: float
     """That of the same strategy at what the first step leaves: taken where no block helps."""
     confidence: Fraction
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                write_price(self.charge, self.pot),
+                f"first: {self.first_step}",
+                f"root mean squared error {self.rough_error:,.4g} where data is rough, "
+                "less where it is flat or sparse",
+                f"the best fixed strategy errs by {self.fixed_error:,.4g} on all data",
+            )
+        )
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,11 @@ def sign_tables(
     return certifier.sign(tables, notes, file)
 
 
+def write_price(charge: Charge, pot: str) -> str:
+    """What a pot takes, as a line of a preview."""
+    return f"price: {decimal_text(charge.amount, up=True)} from {pot}"
+
+
 def find_noise_law(priced: Priced) -> AdditiveErrorLaw:
     """The law of the noise of a request of one step."""
     law = find_error_law(priced.steps[0].mechanism)

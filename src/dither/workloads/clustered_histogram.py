@@ -41,6 +41,7 @@ from dither.workloads.ask_steps import (
     find_noise_law,
     read_variance,
     sign_tables,
+    write_price,
 )
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.language import identity
@@ -68,6 +69,17 @@ class ClusteredPreview:
     stored: bool
     """Whether the first step was released before: what is stored costs nothing again."""
     confidence: Fraction
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                write_price(self.charge, self.pot) + (", first step stored" if self.stored else ""),
+                self.noise,
+                f"every cluster +- {self.cluster_half_width:,.4g}",
+            )
+        )
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -108,7 +120,7 @@ class AskedClusters:
         return ClusteredPreview(
             self._asker.quote([(self.first, 1), (second, 1)]),
             self._asker.pot,
-            f"every cell, then clusters: {second.steps[0].mechanism.describe()} on each cluster",
+            f"every cell, then clusters: {second.steps[0].mechanism.describe()}",
             float(find_noise_law(second).interval(level)),
             self._asker.curator.has_answer(self.first),
             level,

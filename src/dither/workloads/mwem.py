@@ -31,7 +31,13 @@ from dither.privacy.kernel.families import Measure, choose_family
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.kernel.request import Price
 from dither.rules import PrivacyRule
-from dither.workloads.ask_steps import StepAsker, StepCertifier, find_noise_law, sign_tables
+from dither.workloads.ask_steps import (
+    StepAsker,
+    StepCertifier,
+    find_noise_law,
+    sign_tables,
+    write_price,
+)
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.kronecker import FittedProduct
@@ -74,6 +80,20 @@ class MwemPreview:
     lower_bound: float
     """That of no fixed strategy with its noise is smaller."""
     confidence: Fraction
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                write_price(self.charge, self.pot),
+                f"{self.queries:,} queries; {self.noise}",
+                f"every measured query +- {self.measured_half_width:,.4g}; "
+                "how far the model is off is not known",
+                f"the best fixed strategy errs by {self.fixed_error:,.4g}, none by less than "
+                f"{self.lower_bound:,.4g}",
+            )
+        )
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
