@@ -137,7 +137,7 @@ class Plans:
                 tuple(Named(name, each.of) for name, each in zip(names, aggregates, strict=False))
                 or aggregates
             )
-        match random.randint(0, 13):
+        match random.randint(0, 14):
             case 0 | 1 | 2:
                 return a.Filter(plan, maker.condition())
             case 3 | 4:
