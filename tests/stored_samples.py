@@ -58,7 +58,6 @@ def plan_samples() -> list[Any]:
         plans.Group(VISITS, ("ward",), named),
         plans.SampleUnits(VISITS, HALF),
         plans.LimitGroups(VISITS, ("ward",), 2),
-        plans.LimitTotal(VISITS, ("ward",), "age", HALF),
         plans.Cells(VISITS, ("ward",), aggregates),
         plans.Keys(VISITS, ("ward",)),
         plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8))),
@@ -79,6 +78,7 @@ def plan_samples() -> list[Any]:
         plans.Linear(
             plans.Cells(VISITS, ("ward",), (plans.Count(),)), ops.Boxes((2, 2), (0, 1, 1, 1))
         ),
+        plans.LimitTotal(VISITS, ("ward",), "age", HALF),
     ]
 
 

@@ -123,7 +123,7 @@ def test_the_samples_hold_every_node_and_every_loss() -> None:
         assert f'"type": "{stored_name(cls)}"' in texts
     for name in (kind.type for kind in list_kernel_losses()):
         assert f'"type": "{name}"' in texts
-    assert len({type(sample) for sample in plan_samples()}) == 18 and len(loss_samples()) > 15
+    assert len({type(sample) for sample in plan_samples()}) == 19 and len(loss_samples()) > 15
 
 
 def test_a_lineage_file_holds_stored_keys_and_not_field_names(

@@ -3,9 +3,10 @@
 15 of its 22 questions are statistics. Each is asked as the specification writes it, at epsilon 1:
 a tenth buys the limits (`con.suggest`), where they can be limited, and the rest the answer. The
 error is the median over cells, relative to what DuckDB answers on the same rows, and the median of
-some repetitions. Beside it stands the error with the limits that a person would choose who sees the
-answers: the best of a ladder of clamps and groups around the bought ones, at epsilon 1. The best is
-asked anew: the least of many noisy errors is less than the error of any of them. The other 7 are
+some repetitions; the line says between which errors half of them lie. Beside it stands the error
+with the limits that a person would choose who sees the answers: the best of a ladder of clamps and
+groups around the bought ones, at epsilon 1. The best is asked anew: the least of many noisy errors
+is less than the error of any of them. The other 7 are
 refused, each for a reason that must be the one stated here.
 
 Data: tpchgen-cli 4.0.0 (pip install tpchgen-cli==4.0.0), found on the path or by TPCHGEN_CLI.
@@ -193,7 +194,10 @@ class _Question:
         ours_s = seconds(lambda: self._ask(limits, 1.0).table, times=3)
         if ours_s > SLOW:
             repetitions = 1
-        error = statistics.median(self._ask_bought(limits) for _ in range(repetitions))
+        errors = sorted(self._ask_bought(limits) for _ in range(repetitions))
+        error = statistics.median(errors)
+        spread = f", half of them between {errors[repetitions // 4]:.3g} and "
+        spread += f"{errors[-1 - repetitions // 4]:.3g}"
         has_ladder = limits is not None and ours_s <= SLOW
         best = self._find_best(limits, max(3, repetitions // 3)) if has_ladder else error
         moves = [column.sensitivity for column in preview.columns if column.sensitivity]
@@ -201,7 +205,7 @@ class _Question:
         base_s = seconds(lambda: self.bare.execute(self.sql).fetchall(), times=3)
         return [
             _make_line(
-                f"{self.name}: error at epsilon 1{moved}",
+                f"{self.name}: error at epsilon 1{spread}{moved}",
                 error,
                 best,
                 error <= 2 * best,

@@ -215,11 +215,9 @@ class LimitGroups(Hashed):
 @stored("limittotal", source="source", keys="keys", column="column", total="total")
 @dataclass(frozen=True)
 class LimitTotal(Hashed):
-    """All rows, with a number cut towards 0 so that its absolute values add up to at most `total`
-    per owner.
+    """All rows, a number cut towards 0 so that its absolute values add up to `total` per owner.
 
-    Rows are taken in the order of their keys that LimitGroups has, each as far as the total still
-    allows. No two rows of an owner share a value of `keys`.
+    Rows come in the order of LimitGroups. No two of an owner share a value of `keys`.
     """
 
     source: Plan
@@ -384,18 +382,6 @@ Query: TypeAlias = (
     Cells | Keys | Quantiles | UnitVectors | Linear | Scores | JointScores | BlockCounts
 )
 MeasuredQuery: TypeAlias = Cells | Keys | Quantiles | UnitVectors
-
-
-def measured_query(query: Query) -> MeasuredQuery:
-    """The query whose integers the data layer measures, the first where there are several."""
-    return measured_queries(query)[0]
-
-
-def measured_queries(query: Query) -> tuple[MeasuredQuery, ...]:
-    """The queries whose integers the data layer measures: the query itself, or its cells."""
-    if isinstance(query, JointScores):
-        return tuple(member.cells for member in query.members)
-    return (query.cells if isinstance(query, OverCells) else query,)
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:

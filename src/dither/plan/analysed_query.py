@@ -19,7 +19,6 @@ from dither.plan.algebra import (
     Query,
     Scores,
     UnitVectors,
-    measured_query,
 )
 from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
 from dither.plan.blocks import block_move_in, check_blocks
@@ -32,6 +31,7 @@ from dither.plan.linear import (
     check_linear,
     linear_sensitivity_in,
 )
+from dither.plan.measured import measured_query
 from dither.plan.norms import Sensitivity
 from dither.plan.operators import count_rows
 from dither.plan.scores import ScoreMove, check_joint, check_scores, score_move_in

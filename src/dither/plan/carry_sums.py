@@ -53,9 +53,9 @@ def carry_sums(plan: Plan, node: Node, source: Node | None, before: Columns) -> 
     if isinstance(plan, Project):
         return _project(plan, node, source, before)
     if isinstance(plan, LimitTotal):
-        most = int(plan.total / before[plan.column].step)
-        most = min(most, source.sums.get(plan.column, most))
-        return replace(node, sums={**source.sums, plan.column: most})
+        steps = int(plan.total / before[plan.column].step)
+        steps = min(steps, source.sums.get(plan.column, steps))
+        return replace(node, sums={**source.sums, plan.column: steps})
     if isinstance(node, Loose):
         is_same = isinstance(plan, Filter) and columns_of(plan.condition) <= node.fixed
         return node if is_same else replace(node, sums={}, fixed=frozenset())

@@ -32,10 +32,10 @@ from dither.plan.algebra import (
     Quantiles,
     Query,
     Scan,
-    measured_query,
     nodes_of,
 )
 from dither.plan.grids import Points
+from dither.plan.measured import measured_query
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import dense
 from dither.privacy.kernel.release import Release, Values

@@ -48,9 +48,9 @@ def limit_total_columns(source: Columns, rows: int, column: str, total: Fraction
             "a total is a positive multiple of its column's resolution",
             rule=PrivacyRule.PARAMETER_RANGES,
         )
-    most = int(total / domain.step)
-    if max(most, rows * domain.largest) >= LIMIT:
+    steps = int(total / domain.step)
+    if max(steps, rows * domain.largest) >= LIMIT:
         raise RefusedError("a total could have more than 37 digits", rule=PrivacyRule.WIDTHS)
-    low = max(min(domain.low, 0), -most)
-    high = min(max(domain.high, 0), most)
+    low = max(min(domain.low, 0), -steps)
+    high = min(max(domain.high, 0), steps)
     return {**source, column: replace(domain, low=low, high=high, keys=None)}

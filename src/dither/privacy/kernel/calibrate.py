@@ -30,10 +30,10 @@ from dither.plan.algebra import (
     Query,
     Scores,
     UnitVectors,
-    measured_query,
 )
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
+from dither.plan.measured import measured_query
 from dither.privacy.kernel.families import FAMILIES
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.kernel.rho_within import rho_within

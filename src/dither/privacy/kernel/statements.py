@@ -14,10 +14,10 @@ from dither.plan.algebra import (
     MeasuredQuery,
     Scores,
     UnitVectors,
-    measured_queries,
 )
 from dither.plan.apply_operator import to_integers
 from dither.plan.linear import multiply_cells
+from dither.plan.measured import measured_queries
 from dither.plan.scores import evaluate_scores
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import Exact
