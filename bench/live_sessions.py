@@ -3,8 +3,9 @@
 Two datasets have the same catalog. One has a person more, with as many rows as one person may have
 (100,000), beside 50 others with one row: with that person the engine works several times as long
 (no person can have more rows in a plan). In a session the attacker asks new questions of fresh
-shapes in two streams at once, while a third stream of its own probes: previews and /healthz at the
-gateway, the budget and a free repeat at the curator. What it sees is how long each of them takes.
+shapes in two streams at once, as many as it can begin in a given time, while a third stream of its
+own probes: previews and /healthz at the gateway, the budget and a free repeat at the curator. What
+it sees is how long each of them takes.
 
 Its questions are tuned: of sums and medians, few and many, it asks those whose work comes nearest
 to the end of their slots (`bench/timing.py --replay` states the shares). Their noise has the same
@@ -27,6 +28,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from common import write_catalog
@@ -41,8 +43,8 @@ WORLDS = ("without", "with")
 OTHERS = 50
 VICTIM_ROWS = 100_000
 STREAMS = 2
-ASKS = 1
-"""Questions of each stream in a session."""
+SESSION_S = 0.8
+"""Each stream asks one question after the other, and begins none after so many seconds."""
 SESSIONS_A_START = 20
 """Sessions before curator and gateway are started anew."""
 PROBES = ("preview", "healthz", "budget", "repeat")
@@ -244,17 +246,21 @@ class Attacker:
         thread = threading.Thread(target=self._probe, args=(world, probes, done))
         if self._has_probes:
             thread.start()
+        end = time.monotonic() + SESSION_S
         with ThreadPoolExecutor(STREAMS) as threads:
-            asks = list(threads.map(self._ask, self._streams[world]))
+            asks = list(threads.map(partial(self._ask, end), self._streams[world]))
         done.set()
         if self._has_probes:
             thread.join()
         flat = [taken for times in asks for taken in times]
         return {"world": world, "asks": flat, "is_cold": is_cold, **probes}
 
-    def _ask(self, stream: Stream) -> list[float]:
-        """Ask questions of fresh shapes, one after the other."""
-        return [stream.ask(write_question(next(self._shapes)), "1") for _ in range(ASKS)]
+    def _ask(self, end: float, stream: Stream) -> list[float]:
+        """Ask questions of fresh shapes, one after the other, until the time is over."""
+        times = []
+        while time.monotonic() < end:
+            times.append(stream.ask(write_question(next(self._shapes)), "1"))
+        return times
 
     def _probe(self, world: str, probes: dict[str, list[float]], done: threading.Event) -> None:
         while not done.is_set():

@@ -10,8 +10,8 @@ must be the sum of its charges.
 over when the other is killed, or paused for longer than its lease.
 
 What a new answer costs over an embedded one is told by the same questions, at the same prices and
-in the same order, of a clinic that this process holds itself: how much work noise is depends on its
-scale, and tables of scales are kept.
+in the same order, of a clinic in a process that holds it itself: how much work noise is depends on
+its scale, and tables of scales are kept.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +111,7 @@ def load_and_kill(platform: Platform, connections: int, kills: int) -> ClientRes
 
 
 def time_embedded(folder: Path, count: int) -> float:
-    """CPU milliseconds of a new answer in this process, its table and footnotes written.
+    """CPU milliseconds of a new answer in a process of its own, its table and footnotes written.
 
     As at a gateway, no answer comes from earlier releases: those read no data and buy nothing.
     """
@@ -216,7 +218,8 @@ def main() -> None:
                 "fresh": load(platform, analysts, seconds, phase=2),
             }
             answers = len(loads["single"].result.seconds)
-            embedded_ms = time_embedded(folder / "embedded", answers)
+            with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+                embedded_ms = alone.submit(time_embedded, folder / "embedded", answers).result()
             killed = load_and_kill(platform, min(analysts, 8), kills)
             results = [killed, *(phase.result for phase in loads.values())]
             checks = check_ledger(platform, set().union(*(r.releases for r in results)))

@@ -12,9 +12,10 @@ FOLDS = 10
 
 
 def describe_session(session: dict[str, object]) -> list[float]:
-    """Figures of a session: asks in order, and mean, largest and number of each kind of probe."""
+    """Figures of a session: of its asks, and mean, largest and number of each kind of probe."""
     asks = np.array(session["asks"])
-    figures = [*asks, asks.mean(), asks.max(), asks.min(), *np.diff(asks), session["is_cold"]]
+    figures = [asks[0], asks[-1], asks[-1] - asks[0], asks.mean(), asks.max(), asks.min()]
+    figures += [np.median(asks), float(len(asks)), session["is_cold"]]
     for kind in ("preview", "healthz", "budget", "repeat"):
         times = np.array(session[kind]) if session[kind] else np.zeros(1)
         figures += [times.mean(), times.max(), float(len(times)), times[0]]

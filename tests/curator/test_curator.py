@@ -309,7 +309,7 @@ def test_a_fault_says_one_sentence_to_the_asker_and_no_message_to_anybody(
     def fail(*_):
         raise RuntimeError("a row with the name Ada Lovelace")
 
-    monkeypatch.setattr(Kernel, "price", fail)
+    monkeypatch.setattr(Kernel, "price_at", fail)
     con = served.connect()
     with pytest.raises(FaultError) as failure:
         con.preview(COUNT, epsilon=1)

@@ -6,7 +6,9 @@ import pytest
 
 from dither import steward
 from dither.errors import DitherError, ParameterError
+from dither.privacy.ledger.database import Transaction
 from dither.protocol.errors import AccessError
+from dither.protocol.repeat_messages import RepeatStored, StillStored
 from dither.remote.curator import StoredAnswers
 from dither.session import Connection
 from tests.curator.test_other_pots import apart
@@ -73,3 +75,17 @@ def test_an_auditor_and_a_stranger_to_the_pot_read_no_values(served):
     ):
         with pytest.raises(AccessError):
             read_stored(served, token).sql(COUNT, epsilon=1)
+
+
+def test_confirming_a_repeat_reads_the_ledger_twice(served, monkeypatch):
+    """Once for answer, terms and balance, and once to see that the head is at the newest entry."""
+    token = served.make_token()
+    answer = served.connect(token).sql(COUNT, epsilon=1)
+    release = answer._release
+    call = RepeatStored(pot="total", key=release.priced.key, release_id=release.release_id)
+    begun = []
+    begin = Transaction.__init__
+    monkeypatch.setattr(Transaction, "__init__", lambda *words: begun.append(1) or begin(*words))
+    still = served.make_transport(token).call(call, StillStored)
+    assert len(begun) == 2
+    assert (still.spent_after, still.version) == ("1/1", 1)

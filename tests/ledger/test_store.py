@@ -12,6 +12,7 @@ import pytest
 
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import chain, rows, tables
+from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import HASH, TIME, Place, release, reserve
 
@@ -205,3 +206,18 @@ def test_a_clock_that_runs_backwards_changes_no_order(both: Place) -> None:
     assert [str(record.released_at)[:4] for record in records] == ["2026", "2025", "1970"]
     found = ledger.find(HASH, "total")
     assert found is not None and found.seq == 6
+
+
+def test_a_repeat_is_read_in_one_transaction_as_one_by_one(both: Place, monkeypatch) -> None:
+    ledger = both.create()
+    release(ledger)
+    reserve(ledger, request="cd" * 32)  # under way: a settled balance is without it
+    begun = []
+    begin = Transaction.__init__
+    monkeypatch.setattr(Transaction, "__init__", lambda *words: begun.append(1) or begin(*words))
+    stored = ledger.read_repeat(HASH, "total")
+    assert len(begun) == 1
+    apart = (ledger.view("total"), ledger.find(HASH, "total"), ledger.pot("total", under_way=False))
+    assert stored == apart and stored is not None and stored[2].spent == Fraction(1, 10)
+    assert ledger.read_repeat("cd" * 32, "total") is None
+    assert ledger.read_repeat(HASH, "nobody's") is None

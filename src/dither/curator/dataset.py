@@ -462,8 +462,8 @@ class ServedDataset:
 
     def _price(self, request: Request, rules: int) -> Priced:
         """Price a request by the newest version."""
-        self._curator.view(request.pot)
-        return self._curator.kernel.price(replace(request, context="asked"), rules)
+        view = self._curator.view(request.pot)
+        return self._curator.kernel.price_at(replace(request, context="asked"), view, rules)
 
 
 def _read_remarks(remarks: messages.Remarks) -> AnswerRemarks:

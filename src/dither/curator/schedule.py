@@ -33,7 +33,7 @@ from typing import Protocol
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol.errors import BusyError
 
-MOST_WAITING = 32
+MOST_WAITING = 56
 MOST_WAITING_OF_ONE = 8
 """Questions that wait or run: of all principals, and of one of them."""
 MOST_MISSES = 10

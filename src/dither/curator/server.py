@@ -25,7 +25,8 @@ from dither.protocol.frames import (
     write_frame,
 )
 
-MOST_CONNECTIONS = 64
+MOST_CONNECTIONS = 96
+"""More than the questions that may wait and the repeats of a gateway: readers have the rest."""
 SECONDS_FOR_A_FRAME = 30
 SECONDS_TO_STOP = 60
 SECONDS_BETWEEN_TRIES = 0.2

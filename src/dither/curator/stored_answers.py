@@ -8,33 +8,35 @@ from dither.canonical import fraction_text
 from dither.errors import ParameterError
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
-from dither.privacy.ledger import Found, Ledger, Pot
+from dither.privacy.ledger import Found, Ledger, LedgerView, Pot
 from dither.protocol.repeat_messages import RepeatStored, StillStored
 
 NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
 
 
-def find_free_answer(ledger: Ledger, key: str, pot: str, path: tuple[Pot, ...]) -> Found | None:
-    """The stored answer under a key, where the pot owes nothing for it.
+def find_free_answer(ledger: Ledger, key: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
+    """The stored answer under a key, where the pot owes nothing for it; its view and balance.
 
     Where groups are kept apart, it is one that every pot on the path has paid for. Once found, the
     head of the ledger is at its newest entry: no older copy can forget who paid.
     """
-    answer = ledger.find(key, pot) if path else None
-    is_separate = any(outer.policy == "separate" for outer in path)
-    if answer is None or (is_separate and answer.owing):
+    stored = ledger.read_repeat(key, pot)
+    if stored is None:
+        return None
+    view, answer, _ = stored
+    is_separate = any(outer.policy == "separate" for outer in view.path)
+    if is_separate and answer.owing:
         return None
     ledger.ensure_anchored()
-    return answer
+    return stored
 
 
 def repeat_release(ledger: Ledger, priced: Priced) -> Release | None:
     """The stored answer to a priced request as a free release; None where it would cost."""
-    pot = priced.request.pot
-    answer = find_free_answer(ledger, priced.key, pot, priced.view.path)
-    if answer is None:
+    stored = find_free_answer(ledger, priced.key, priced.request.pot)
+    if stored is None:
         return None
-    balances = ledger.pot(pot, under_way=False)
+    _, answer, balances = stored
     return Release(
         answer.release_id,
         priced,
@@ -50,11 +52,12 @@ def repeat_release(ledger: Ledger, priced: Priced) -> Release | None:
 
 def confirm_repeat(ledger: Ledger, call: RepeatStored) -> tuple[Found, StillStored]:
     """What a gateway needs to hand an answer out again that it kept; ParameterError otherwise."""
-    view = ledger.view(call.pot)
-    answer = find_free_answer(ledger, call.key, call.pot, view.path)
-    if answer is None or answer.release_id != call.release_id or view.registered is None:
+    stored = find_free_answer(ledger, call.key, call.pot)
+    if stored is None:
         raise ParameterError(NOT_STORED)
-    balances = ledger.pot(call.pot, under_way=False)
+    view, answer, balances = stored
+    if answer.release_id != call.release_id or view.registered is None:
+        raise ParameterError(NOT_STORED)
     still = StillStored(
         version=view.registered.version,
         spent_after=fraction_text(balances.spent),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -35,6 +37,9 @@ from dither.version import __version__
 
 MOST_BODY_BYTES = 2**20
 SECONDS_FOR_A_BODY = 30
+MOST_THREADS = 72
+"""Requests that are worked on at once: more than the questions that may wait at a curator, so that
+readers and previews find a thread."""
 NO_TELEMETRY: Any = dict.fromkeys(
     ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
 )
@@ -66,6 +71,7 @@ def make_app(sockets: SocketPool, add_pages: AddPages | None = None) -> FastAPI:
         redoc_url=None,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         telemetry=NO_TELEMETRY,
+        lifespan=_provide_threads,
     )
     app.state.turns = TokenTurns()
     app.state.repeats = KeptAnswers()
@@ -82,6 +88,13 @@ def make_app(sockets: SocketPool, add_pages: AddPages | None = None) -> FastAPI:
     )
     app.add_middleware(RequestLimits)
     return app
+
+
+@asynccontextmanager
+async def _provide_threads(_: FastAPI) -> AsyncIterator[None]:
+    """Let the event loop of the application use its own number of threads."""
+    current_default_thread_limiter().total_tokens = MOST_THREADS
+    yield
 
 
 def _add_pages(app: FastAPI, sockets: CountedSockets, api_path: str) -> None:

@@ -34,6 +34,19 @@ class Readings:
                 transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way
             )[0]
 
+    def read_repeat(self, request_hash: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
+        """Read the view of a pot, the stored answer to a request and the settled balance at once.
+
+        None where the pot is not open or nothing is stored.
+        """
+        with self._database.transaction(write=False) as transaction:
+            is_open = pot in self._terms_of(transaction)
+            answer = self._find(transaction, request_hash, pot) if is_open else None
+            if answer is None:
+                return None
+            balance = self._stand(transaction, [pot], under_way=False)[0]
+            return self._view(transaction, pot), answer, balance
+
     def _stand(
         self, transaction: Transaction, names: Iterable[str], under_way: bool
     ) -> tuple[Pot, ...]:
@@ -43,14 +56,7 @@ class Readings:
     def view(self, pot: str) -> LedgerView:
         """Read all that pricing a question from `pot` needs, in one transaction."""
         with self._database.transaction(write=False) as transaction:
-            terms = self._terms_of(transaction)
-            path = tuple(terms[name] for name in pot_tree.path(terms, pot)) if pot in terms else ()
-            return LedgerView(
-                rows.registered(transaction),
-                path,
-                pot_tree.windows(terms),
-                self._is_suspended(transaction, terms, pot),
-            )
+            return self._view(transaction, pot)
 
     def read_epoch(self) -> epochs.Epoch:
         """The epoch of the ledger now."""
@@ -82,23 +88,38 @@ class Readings:
         It says which pots on the path of `pot` have not paid for it.
         """
         with self._database.transaction(write=False) as transaction:
-            terms = self._terms_of(transaction)
-            path_names = pot_tree.path(terms, pot)
-            is_separate = terms[path_names[-1]].policy == "separate"
-            path = path_names if is_separate else ()
-            answer = rows.newest_answer(transaction, request_hash, path)
-            if answer is None:
-                return None
-            payers = rows.payers(transaction, answer[0])
-            _, body, _ = rows.entry(transaction, answer[1])
-            stored = rows.release(transaction, answer[0])
-            assert stored is not None
-            owing = tuple(name for name in path_names if name not in payers)
-            _, _, reserve_hash = rows.entry(transaction, answer[0])
-            return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
+            return self._find(transaction, request_hash, pot)
 
     # -- inside one transaction
     # --------------------------------------------------------------------------------
+
+    def _view(self, transaction: Transaction, pot: str) -> LedgerView:
+        """Read all that pricing a question from `pot` needs."""
+        terms = self._terms_of(transaction)
+        path = tuple(terms[name] for name in pot_tree.path(terms, pot)) if pot in terms else ()
+        return LedgerView(
+            rows.registered(transaction),
+            path,
+            pot_tree.windows(terms),
+            self._is_suspended(transaction, terms, pot),
+        )
+
+    def _find(self, transaction: Transaction, request_hash: str, pot: str) -> Found | None:
+        """Find the newest stored answer to a request, by the rules of `find`."""
+        terms = self._terms_of(transaction)
+        path_names = pot_tree.path(terms, pot)
+        is_separate = terms[path_names[-1]].policy == "separate"
+        path = path_names if is_separate else ()
+        answer = rows.newest_answer(transaction, request_hash, path)
+        if answer is None:
+            return None
+        payers = rows.payers(transaction, answer[0])
+        _, body, _ = rows.entry(transaction, answer[1])
+        stored = rows.release(transaction, answer[0])
+        assert stored is not None
+        owing = tuple(name for name in path_names if name not in payers)
+        _, _, reserve_hash = rows.entry(transaction, answer[0])
+        return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
     def _is_suspended(
         self, transaction: Transaction, terms: dict[str, Pot], pot: str | None
