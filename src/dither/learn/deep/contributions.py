@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
+from dither.learn.deep.integer_sums import add_products, can_add_integers
 
 DOUBLE = torch.float64
 _ROUND_UP = 1 + 2.0**-24
@@ -95,6 +97,14 @@ def squared_norms(values: Tensor) -> Tensor:
     return squares * _ROUND_UP
 
 
+def bound_diagonal(products: Tensor, width: int) -> Tensor:
+    """Squared lengths from inner products of positions with themselves in float32, rounded up: sums
+    of squares, which cannot cancel."""
+    error = float(2 * bound_relative_error(width + 8, "float32"))
+    diagonal = products.diagonal(dim1=1, dim2=2).to(DOUBLE)
+    return diagonal * (1 + error) + width * _VANISHED
+
+
 def are_sane(squares: Tensor) -> Tensor:
     """Whether squared norms are numbers, and at most 2**120."""
     return squares <= LARGEST_NORM**2  # false for NaN
@@ -151,42 +161,68 @@ class OuterProducts:
         return int(self.inputs.shape[1])
 
     def lengths(self) -> Lengths:
-        of_inputs = squared_norms(self.inputs)
-        of_gradients = squared_norms(self.gradients)
         if self.positions == 1:
+            of_inputs, of_gradients = self.squared_lengths
             squares = (of_inputs * of_gradients)[:, 0] * _ROUND_UP
             return Lengths(
                 squares, squares, are_sane(of_inputs)[:, 0] & are_sane(of_gradients)[:, 0]
             )
+        products = self._multiply_positions()
+        of_inputs, of_gradients = self.squared_lengths
         spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
         is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
-        return Lengths(self._gram(spread, (of_inputs, of_gradients)), spread, is_sane)
+        return Lengths(self._bound_squares(products, spread), spread, is_sane)
 
-    def _gram(self, spread: Tensor, lengths: tuple[Tensor, Tensor]) -> Tensor:
-        """Squared norms from inner products of positions, plus the most that they can be off: they
-        cancel. In float64; wide layers on CUDA in float32, whose sums alone are in float64."""
-        inputs = self.inputs
-        gradients = self.gradients
-        widths = inputs.shape[2] + gradients.shape[2]
-        if not has_short_products(inputs, widths):
-            inputs = inputs.to(DOUBLE)
-            gradients = gradients.to(DOUBLE)
+    @property
+    def _is_short(self) -> bool:
+        widths = self.inputs.shape[2] + self.gradients.shape[2]
+        return self.inputs.dtype == torch.float32 and has_short_products(self.inputs, widths)
+
+    @cached_property
+    def squared_lengths(self) -> tuple[Tensor, Tensor]:
+        """Upper bounds of the squared lengths of inputs and gradients of every position."""
+        return squared_norms(self.inputs), squared_norms(self.gradients)
+
+    def _multiply_positions(self) -> Tensor:
+        """The Gram form: sums over pairs of positions of both inner products. Where these are short
+        their diagonals are kept as squared lengths, so that operands are read once."""
+        kind = torch.float32 if self._is_short else DOUBLE
         with exact_products():
-            of_inputs = torch.bmm(inputs, inputs.mT).to(DOUBLE)
-            of_gradients = torch.bmm(gradients, gradients.mT).to(DOUBLE)
-        squares = (of_inputs * of_gradients).sum((1, 2)).clamp(min=0)
-        roundings = bound_relative_error(widths + 8, _name_dtype(inputs))
+            of_inputs, of_gradients = (
+                torch.bmm(values.to(kind), values.to(kind).mT)
+                for values in (self.inputs, self.gradients)
+            )
+        if self._is_short:
+            diagonals = (
+                bound_diagonal(of_inputs, self.inputs.shape[2]),
+                bound_diagonal(of_gradients, self.gradients.shape[2]),
+            )
+            self.__dict__["squared_lengths"] = diagonals
+        return (of_inputs.to(DOUBLE) * of_gradients).sum((1, 2))
+
+    def _bound_squares(self, products: Tensor, spread: Tensor) -> Tensor:
+        """Squared norms from the Gram form, plus the most that it can be off: it cancels. Inner
+        products are in float64, on CUDA of wide layers in float32; their sums are in float64."""
+        squares = products.clamp(min=0)
+        widths = self.inputs.shape[2] + self.gradients.shape[2]
+        kind = "float32" if self._is_short else "float64"
+        roundings = bound_relative_error(widths + 8, kind)
         error = float(roundings + 2 * bound_relative_error(self.positions**2, "float64"))
         error *= _ROUND_UP
-        if inputs.dtype == torch.float32:
-            longest = lengths[0].sqrt().sum(1).square() + lengths[1].sqrt().sum(1).square()
-            squares = squares + longest * (widths * _VANISHED)
+        if self._is_short:
+            lengths = [values.sqrt().sum(1).square() for values in self.squared_lengths]
+            squares = squares + (lengths[0] + lengths[1]) * (widths * _VANISHED)
         return torch.minimum(squares + error * spread, spread) * _ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        limit = _widest.get()
+        if limit is not None and self._adds_integers:
+            return add_products(
+                self.inputs, self.gradients, self.squared_lengths, weights * is_sane, limit
+            ).reshape(self.shape)
         inputs = keep(self.inputs, is_sane)
         gradients = keep(self.gradients, is_sane)
-        if _is_wide.get() and self.positions > 1:
+        if limit is not None and self.positions > 1:
             scaled = gradients.to(DOUBLE).mul_(weights[:, None, None]).flatten(0, 1)
             products = torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
             return products.to(inputs.dtype).reshape(self.shape)
@@ -198,9 +234,23 @@ class OuterProducts:
         with exact_products():
             return add_blocks(add_block, len(inputs), block).reshape(self.shape)
 
+    @property
+    def _adds_integers(self) -> bool:
+        """Whether a wide sum is taken in integers: on CUDA, where operands are float32."""
+        is_many = self.positions > 1 and self.inputs.dtype == torch.float32
+        return is_many and can_add_integers(self.inputs.device)
+
     def shape_of_sum(self, block: int, blocks: int) -> SumShape:
         cancellation = 1 if self.positions == 1 else CANCELLATION
-        return SumShape(block, blocks, self.positions, _name_dtype(self.inputs), cancellation)
+        widths = self.inputs.shape[2] + self.gradients.shape[2]
+        return SumShape(
+            block,
+            blocks,
+            self.positions,
+            _name_dtype(self.inputs),
+            cancellation,
+            rounded=self.positions * widths if self._adds_integers else 0,
+        )
 
     def form(self) -> Formed:
         """The vectors, written out."""
@@ -305,17 +355,18 @@ def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contrib
     return Formed(total)
 
 
-_is_wide: ContextVar[bool] = ContextVar("is_wide", default=False)
+_widest: ContextVar[float | None] = ContextVar("widest", default=None)
 
 
 @contextmanager
-def wide_sums(is_wide: bool) -> Iterator[None]:
-    """Whether products of several positions are added up in float64, all slots at once."""
-    token = _is_wide.set(is_wide)
+def wide_sums(widest: float | None) -> Iterator[None]:
+    """Whether products of several positions are added up in integers or float64, all slots at once:
+    then `widest` is the most that weighted products of a unit are long together."""
+    token = _widest.set(widest)
     try:
         yield
     finally:
-        _is_wide.reset(token)
+        _widest.reset(token)
 
 
 _is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.errors import ParameterError
+from dither.learn.deep.integer_sums import bound_roundings
 
 UNIT_ROUNDOFF = {"float32": Fraction(1, 2**24), "float64": Fraction(1, 2**53)}
 LARGEST_NORM = 2.0**60
@@ -51,6 +52,8 @@ class SumShape:
     dtype: str
     cancellation: int
     is_wide: bool = False
+    rounded: int = 0
+    """Numbers of a unit's operands that a wide sum rounds to integers."""
 
     @property
     def error(self) -> Fraction:
@@ -78,4 +81,8 @@ def bound_sensitivity(shapes: list[SumShape], capacity: int) -> Fraction:
     if not shapes:
         return 1 + SLACK
     own = SLACK * (1 + max(shape.cancellation for shape in shapes))
+    rounded = [shape for shape in shapes if shape.is_wide and shape.rounded]
+    if rounded:
+        cancellation = max(shape.cancellation for shape in rounded)
+        own += bound_roundings([shape.rounded for shape in rounded], cancellation)
     return 1 + own + 2 * bound_sum_error(shapes, capacity)

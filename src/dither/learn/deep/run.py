@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
-from dither.learn.deep.contributions import relaxed_products, wide_sums
+from dither.learn.deep.contributions import CANCELLATION, relaxed_products, wide_sums
 from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.ghost import clip_ghost
@@ -244,7 +244,7 @@ class TrainingRun:
         with (
             torch.no_grad(),
             relaxed_products(not self._settings.has_proved_sums),
-            wide_sums(self._stage.is_wide),
+            wide_sums(CANCELLATION * clip if self._stage.is_wide else None),
         ):
             if self._settings.clipping == "per_layer":
                 return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
