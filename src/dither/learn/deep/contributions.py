@@ -21,16 +21,13 @@ import torch
 from torch import Tensor
 
 from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
+from dither.learn.deep.gram_sums import ROUND_UP, find_terms, reduce_products
 from dither.learn.deep.integer_sums import add_products, can_add_integers
 
 DOUBLE = torch.float64
-_ROUND_UP = 1 + 2.0**-24
-"""More than float64 loses in a sum of squares of up to 2**28 float32 numbers."""
 _GROUP = 64
 _WIDE = 128
 """Inputs and outputs of layers whose Gram forms are taken in float32 on CUDA."""
-_VANISHED = 2.0**-123
-"""More than one product of float32 numbers and the sum that it joins lose where they vanish."""
 CANCELLATION = 8
 """How much longer, in clip norms, the products of a unit may be together than its clip norm where
 its vector is never formed."""
@@ -48,13 +45,6 @@ class Lengths:
     squares: Tensor
     spread_squares: Tensor
     is_sane: Tensor
-
-    def __add__(self, more: Lengths) -> Lengths:
-        return Lengths(
-            self.squares + more.squares,
-            self.spread_squares + more.spread_squares,
-            self.is_sane & more.is_sane,
-        )
 
 
 class Contribution(Protocol):
@@ -94,15 +84,7 @@ def squared_norms(values: Tensor) -> Tensor:
         groups = values[..., :whole].unflatten(-1, (whole // _GROUP, _GROUP))
         of_groups = torch.linalg.vector_norm(groups, dim=-1).to(DOUBLE).square().sum(-1)
         squares = squares + of_groups * (1 + 2.0**-17) + whole * 2.0**-120
-    return squares * _ROUND_UP
-
-
-def bound_diagonal(products: Tensor, width: int) -> Tensor:
-    """Squared lengths from inner products of positions with themselves in float32, rounded up: sums
-    of squares, which cannot cancel."""
-    error = float(2 * bound_relative_error(width + 8, "float32"))
-    diagonal = products.diagonal(dim1=1, dim2=2).to(DOUBLE)
-    return diagonal * (1 + error) + width * _VANISHED
+    return squares * ROUND_UP
 
 
 def are_sane(squares: Tensor) -> Tensor:
@@ -130,6 +112,13 @@ class Formed:
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
         flat = keep(self.values, is_sane).flatten(1)
+        if _widest.get() is not None:
+            few = max(1, _MOST_WRITTEN // flat.shape[1])
+            scales = weights.to(DOUBLE)
+            total = add_blocks(
+                lambda units: flat[units].to(DOUBLE).t() @ scales[units], len(flat), few
+            )
+            return total.reshape(self.values.shape[1:])
         scale = weights.to(flat.dtype)
 
         def add_block(units: slice) -> Tensor:
@@ -163,18 +152,20 @@ class OuterProducts:
     def lengths(self) -> Lengths:
         if self.positions == 1:
             of_inputs, of_gradients = self.squared_lengths
-            squares = (of_inputs * of_gradients)[:, 0] * _ROUND_UP
+            squares = (of_inputs * of_gradients)[:, 0] * ROUND_UP
             return Lengths(
                 squares, squares, are_sane(of_inputs)[:, 0] & are_sane(of_gradients)[:, 0]
             )
-        products = self._multiply_positions()
+        if self._is_short:
+            return self._find_short_lengths()
         of_inputs, of_gradients = self.squared_lengths
-        spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
+        spread = (of_inputs * of_gradients).sqrt().sum(1).square() * ROUND_UP
         is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
-        return Lengths(self._bound_squares(products, spread), spread, is_sane)
+        return Lengths(self._gram(spread), spread, is_sane)
 
     @property
     def _is_short(self) -> bool:
+        """Whether inner products of positions are taken in float32."""
         widths = self.inputs.shape[2] + self.gradients.shape[2]
         return self.inputs.dtype == torch.float32 and has_short_products(self.inputs, widths)
 
@@ -183,36 +174,28 @@ class OuterProducts:
         """Upper bounds of the squared lengths of inputs and gradients of every position."""
         return squared_norms(self.inputs), squared_norms(self.gradients)
 
-    def _multiply_positions(self) -> Tensor:
-        """The Gram form: sums over pairs of positions of both inner products. Where these are short
-        their diagonals are kept as squared lengths, so that operands are read once."""
-        kind = torch.float32 if self._is_short else DOUBLE
+    def _find_short_lengths(self) -> Lengths:
+        """Lengths from inner products in float32, whose diagonals are the squared lengths of
+        positions: operands are read once."""
         with exact_products():
-            of_inputs, of_gradients = (
-                torch.bmm(values.to(kind), values.to(kind).mT)
-                for values in (self.inputs, self.gradients)
-            )
-        if self._is_short:
-            diagonals = (
-                bound_diagonal(of_inputs, self.inputs.shape[2]),
-                bound_diagonal(of_gradients, self.gradients.shape[2]),
-            )
-            self.__dict__["squared_lengths"] = diagonals
-        return (of_inputs.to(DOUBLE) * of_gradients).sum((1, 2))
+            of_inputs = torch.bmm(self.inputs, self.inputs.mT)
+            of_gradients = torch.bmm(self.gradients, self.gradients.mT)
+        terms = find_terms(self.inputs.shape[2], self.gradients.shape[2], self.positions)
+        sums = reduce_products(of_inputs, of_gradients, terms)
+        self.__dict__["squared_lengths"] = (sums.input_squares, sums.gradient_squares)
+        return Lengths(sums.squares, sums.spread_squares, sums.insane == 0)
 
-    def _bound_squares(self, products: Tensor, spread: Tensor) -> Tensor:
-        """Squared norms from the Gram form, plus the most that it can be off: it cancels. Inner
-        products are in float64, on CUDA of wide layers in float32; their sums are in float64."""
-        squares = products.clamp(min=0)
-        widths = self.inputs.shape[2] + self.gradients.shape[2]
-        kind = "float32" if self._is_short else "float64"
-        roundings = bound_relative_error(widths + 8, kind)
+    def _gram(self, spread: Tensor) -> Tensor:
+        """Squared norms from inner products of positions in float64, plus the most that they can be
+        off: they cancel."""
+        inputs = self.inputs.to(DOUBLE)
+        gradients = self.gradients.to(DOUBLE)
+        products = torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)
+        squares = products.sum((1, 2)).clamp(min=0)
+        widths = inputs.shape[2] + gradients.shape[2]
+        roundings = bound_relative_error(widths + 8, "float64")
         error = float(roundings + 2 * bound_relative_error(self.positions**2, "float64"))
-        error *= _ROUND_UP
-        if self._is_short:
-            lengths = [values.sqrt().sum(1).square() for values in self.squared_lengths]
-            squares = squares + (lengths[0] + lengths[1]) * (widths * _VANISHED)
-        return torch.minimum(squares + error * spread, spread) * _ROUND_UP
+        return torch.minimum(squares + error * ROUND_UP * spread, spread) * ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
         limit = _widest.get()
@@ -222,10 +205,9 @@ class OuterProducts:
             ).reshape(self.shape)
         inputs = keep(self.inputs, is_sane)
         gradients = keep(self.gradients, is_sane)
-        if limit is not None and self.positions > 1:
+        if limit is not None:
             scaled = gradients.to(DOUBLE).mul_(weights[:, None, None]).flatten(0, 1)
-            products = torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
-            return products.to(inputs.dtype).reshape(self.shape)
+            return torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1)).reshape(self.shape)
         scaled = gradients * weights.to(gradients.dtype)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
@@ -313,15 +295,16 @@ class EmbeddingRows:
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.gradients)
-        total = squares.sum(1) * _ROUND_UP
+        total = squares.sum(1) * ROUND_UP
         return Lengths(total, total, are_sane(squares).all(1))
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
-        gradients = keep(self.gradients, is_sane)
-        scaled = gradients * weights.to(gradients.dtype)[:, None, None]
+        kind = self.gradients.dtype if _widest.get() is None else DOUBLE
+        gradients = keep(self.gradients, is_sane).to(kind)
+        scaled = gradients * weights.to(kind)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
-            total = torch.zeros(self.shape, dtype=gradients.dtype, device=gradients.device)
+            total = torch.zeros(self.shape, dtype=kind, device=gradients.device)
             return total.index_add_(0, self.places[units].flatten(), scaled[units].flatten(0, 1))
 
         return add_blocks(add_block, len(gradients), block)
@@ -360,8 +343,8 @@ _widest: ContextVar[float | None] = ContextVar("widest", default=None)
 
 @contextmanager
 def wide_sums(widest: float | None) -> Iterator[None]:
-    """Whether products of several positions are added up in integers or float64, all slots at once:
-    then `widest` is the most that weighted products of a unit are long together."""
+    """Whether sums are taken in float64, or in integers where a layer has several positions, and
+    stay so: then `widest` is the most that weighted products of a unit are long together."""
     token = _widest.set(widest)
     try:
         yield

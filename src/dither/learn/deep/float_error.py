@@ -40,7 +40,7 @@ def bound_relative_error(terms: int, dtype: str) -> Fraction:
 @dataclass(frozen=True)
 class SumShape:
     """How a sum over slots is computed: blocks of `block` slots with `positions` products each in
-    `dtype`, then blocks added up in `dtype`; wide sums of several positions in float64.
+    `dtype`, then blocks added up in `dtype`; wide sums in float64.
 
     `cancellation` bounds the sum of lengths of a unit's products over the length of their sum, in
     units of the clip norm: 1 where a unit's vector is formed before it is added.
@@ -57,16 +57,10 @@ class SumShape:
 
     @property
     def error(self) -> Fraction:
-        """The error of the sum for each slot, in clip norms.
-
-        A wide sum takes products in float64, then rounds and adds sums of blocks in `dtype`.
-        """
-        if self.is_wide and self.positions > 1:
-            terms = self.block * self.blocks * self.positions + 3
-            products = bound_relative_error(terms, "float64")
-            return products * self.cancellation + 2 * bound_relative_error(
-                self.blocks + 2, self.dtype
-            )
+        """The error of the sum for each slot, in clip norms."""
+        if self.is_wide:
+            terms = self.block * self.blocks * self.positions + self.blocks + 3
+            return bound_relative_error(terms, "float64") * self.cancellation
         terms = self.block * self.positions + self.blocks + 3
         return bound_relative_error(terms, self.dtype) * self.cancellation
 

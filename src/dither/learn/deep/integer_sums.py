@@ -18,58 +18,77 @@ import torch
 from torch import Tensor
 
 DIGITS = 3
-_LARGEST_ROWS = 1 << 16
+_MOST_ROWS = 1 << 16
 """Products of digits are at most 2**14: so many add up to less than 2**31."""
 _MULTIPLE = 16
 """Sizes of matrices of int8 that devices multiply."""
 _STEP_BITS = 22
+Lengths = tuple[Tensor, Tensor]
+"""Upper bounds of squared lengths of inputs and of gradients, (units, positions), in float64."""
 
 
-def find_step(limit: float) -> float:
-    """The step of operands, a power of two, where products of a unit are at most `limit` long
-    together: operands are then at most sqrt(2 limit) < 0.71 * 2**23 steps.
+def find_step_bits(limit: float) -> int:
+    """The step of operands is 2**-bits, where products of a unit are at most `limit` long together:
+    operands are then below 0.85 * 2**23 steps.
 
-    >>> find_step(1.0) == 2.0**-22, find_step(8.0) == 2.0**-20
-    (True, True)
+    >>> find_step_bits(1.0), find_step_bits(8.0)
+    (22, 20)
     """
-    return 2.0 ** (math.ceil(math.log2(limit) / 2) - _STEP_BITS)
+    return _STEP_BITS - math.ceil(math.log2(limit) / 2)
 
 
 def bound_roundings(numbers: list[int], cancellation: int) -> Fraction:
     """How far rounding of operands moves a unit's vector, in clip norms. `numbers` are those of its
     operands for each parameter, positions * (inputs + outputs).
 
-    >>> float(bound_roundings([49 * 1920], 8)) < 0.0012
+    >>> float(bound_roundings([49 * 1920], 8)) < 0.0015
     True
     """
     together = math.isqrt(sum(count * count for count in numbers)) + 1
-    first = Fraction(math.isqrt(together) + 1, 1 << (_STEP_BITS - 1))
+    first = Fraction(5 * (math.isqrt(together) + 1), 4 << (_STEP_BITS - 1))
     return cancellation * (first + Fraction(together, 1 << (2 * _STEP_BITS + 1)))
 
 
-def find_factors(
-    of_inputs: Tensor, of_gradients: Tensor, weights: Tensor, step: float
-) -> tuple[Tensor, Tensor]:
-    """What inputs and gradients of every position are multiplied by: weights included, such that
-    both are about equally long, in steps. 0 for units of weight 0 and positions of length 0."""
-    weighed = of_gradients * weights.square()[:, None]
-    is_there = (of_inputs > 0) & (weighed > 0)
-    ratios = torch.where(is_there, weighed / of_inputs, 1.0)
-    balance = torch.exp2(torch.round(torch.log2(ratios) / 4))
-    zero = torch.zeros_like(balance)
-    for_inputs = torch.where(is_there, balance / step, zero)
-    for_gradients = torch.where(is_there, weights[:, None] / (balance * step), zero)
-    return for_inputs.flatten(), for_gradients.flatten()
+def find_factors(lengths: Lengths, weights: Tensor, step_bits: int, *, is_input: bool) -> Tensor:
+    """What inputs or gradients of every position are multiplied by: for gradients their unit's
+    weight, and powers of two by which both are about equally long, in steps. 0 for units of weight
+    0 and positions of length 0."""
+    weighed = lengths[1] * weights[:, None] * weights[:, None]
+    is_there = (lengths[0] > 0) & (weighed > 0)
+    balance = (_read_exponents(weighed) - _read_exponents(lengths[0]) + 2) >> 2
+    balance = torch.where(is_there, balance, torch.zeros_like(balance))
+    if is_input:
+        factors = _make_powers(step_bits + balance)
+    else:
+        factors = weights[:, None] * _make_powers(step_bits - balance)
+    return torch.where(is_there, factors, torch.zeros_like(factors)).flatten()
 
 
-def split_twin(values: Tensor, factors: Tensor, planes: Tensor) -> None:
-    """Fill planes (3, padded width, padded rows) with the digits of values (rows, width) times
-    factors: rounded, lowest digit first. Rows of factor 0 are zeros, whatever they hold."""
-    scaled = values.double() * factors[:, None]
-    scaled = torch.where((factors != 0)[:, None], scaled, torch.zeros_like(scaled))
+def _read_exponents(numbers: Tensor) -> Tensor:
+    return (numbers.contiguous().view(torch.int64) >> 52) & 2047
+
+
+def _make_powers(exponents: Tensor) -> Tensor:
+    return ((exponents + 1023) << 52).view(torch.float64)
+
+
+def split_twin(
+    values: Tensor,
+    lengths: Lengths,
+    weights: Tensor,
+    step_bits: int,
+    planes: Tensor,
+    *,
+    is_input: bool,
+) -> None:
+    """Fill planes (3, padded width, padded rows) with the digits of values (units, positions,
+    width) times their factors: rounded, lowest digit first. Where a factor is 0, so are digits."""
+    factors = find_factors(lengths, weights, step_bits, is_input=is_input)[:, None]
+    flat = values.flatten(0, 1)
+    scaled = torch.where(factors != 0, flat.double() * factors, torch.zeros_like(factors))
     whole = torch.floor(scaled + 0.5).to(torch.int32)
     planes.zero_()
-    rows, width = values.shape
+    rows, width = flat.shape
     for digit in range(DIGITS):
         low = ((whole + 128) & 255) - 128 if digit < DIGITS - 1 else whole
         planes[digit, :width, :rows] = low.to(torch.int8).t()
@@ -88,25 +107,22 @@ def combine_twin(products: Tensor, totals: Tensor) -> None:
 
 
 def add_products(
-    inputs: Tensor, gradients: Tensor, lengths: tuple[Tensor, Tensor], weights: Tensor, limit: float
+    inputs: Tensor, gradients: Tensor, lengths: Lengths, weights: Tensor, limit: float
 ) -> Tensor:
-    """The sum over units and positions of weight g a', as float32 of an exact sum of integers.
+    """The sum over units and positions of weight g a', as float64 of an exact sum of integers.
 
-    `lengths` are upper bounds of the squared lengths of positions, and no unit's weight times the
-    summed lengths of its products is above `limit`.
+    No unit's weight times the summed lengths of its products may be above `limit`.
     """
-    step = find_step(limit)
+    step_bits = find_step_bits(limit)
     units, positions, width = inputs.shape
-    out = gradients.shape[2]
-    factors = find_factors(lengths[0], lengths[1], weights, step)
-    totals = torch.zeros((out, width), dtype=torch.int64, device=inputs.device)
-    rows = max(1, _LARGEST_ROWS // positions) * positions
-    flat_inputs = inputs.reshape(units * positions, width)
-    flat_gradients = gradients.reshape(units * positions, out)
-    for start in range(0, units * positions, rows):
-        chosen = slice(start, start + rows)
-        of_inputs = _split(flat_inputs[chosen], factors[0][chosen])
-        of_gradients = _split(flat_gradients[chosen], factors[1][chosen])
+    shape = (gradients.shape[2], width)
+    totals = torch.zeros(shape, dtype=torch.int64, device=inputs.device)
+    block = max(1, _MOST_ROWS // positions)
+    for start in range(0, units, block):
+        chosen = slice(start, start + block)
+        scales = (lengths[0][chosen], lengths[1][chosen])
+        of_inputs = _split(inputs[chosen], scales, weights[chosen], step_bits, is_input=True)
+        of_gradients = _split(gradients[chosen], scales, weights[chosen], step_bits, is_input=False)
         products = torch._int_mm(of_gradients, of_inputs.t())
         if products.is_cuda:
             from dither.learn.deep.triton_sums import launch_combine
@@ -114,19 +130,22 @@ def add_products(
             launch_combine(products, totals)
         else:
             combine_twin(products, totals)
-    return totals.to(torch.float64).mul_(step * step).to(torch.float32)
+    return totals.to(torch.float64).mul_(4.0**-step_bits)
 
 
-def _split(values: Tensor, factors: Tensor) -> Tensor:
-    """Digits of values (rows, width) as a matrix (3 padded widths, padded rows)."""
-    rows, width = (-(-size // _MULTIPLE) * _MULTIPLE for size in values.shape)
-    planes = torch.empty((DIGITS, max(width, 32), rows), dtype=torch.int8, device=values.device)
+def _split(
+    values: Tensor, lengths: Lengths, weights: Tensor, step_bits: int, *, is_input: bool
+) -> Tensor:
+    """Digits of values (units, positions, width) as a matrix (3 padded widths, padded rows)."""
+    sizes = (len(values) * values.shape[1], max(32, values.shape[2]))
+    rows, width = (-(-size // _MULTIPLE) * _MULTIPLE for size in sizes)
+    planes = torch.empty((DIGITS, width, rows), dtype=torch.int8, device=values.device)
     if values.is_cuda:
         from dither.learn.deep.triton_sums import launch_split
 
-        launch_split(values.contiguous(), factors, planes)
+        launch_split(values.contiguous(), lengths, weights, step_bits, planes, is_input=is_input)
     else:
-        split_twin(values, factors, planes)
+        split_twin(values, lengths, weights, step_bits, planes, is_input=is_input)
     return planes.flatten(0, 1)
 
 
@@ -143,10 +162,8 @@ def can_add_integers(device: torch.device) -> bool:
     limit = float((lengths[0] * lengths[1]).sqrt().sum(1).max())
     expected = add_products(inputs, gradients, lengths, weights, limit)
     try:
-        moved = (values.to(device) for values in (inputs, gradients, *lengths, weights))
-        ours = add_products(
-            next(moved), next(moved), (next(moved), next(moved)), next(moved), limit
-        )
+        moved = [values.to(device) for values in (inputs, gradients, *lengths, weights)]
+        ours = add_products(moved[0], moved[1], (moved[2], moved[3]), moved[4], limit)
         return bool(torch.equal(ours.cpu(), expected))
     except Exception:  # a device or compiler that the kernels are not for: float64 is used there
         return False

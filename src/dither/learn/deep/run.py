@@ -89,7 +89,9 @@ class TrainingRun:
         )
         self._graph: BlockGraph | None = None
         if settings.has_graphs and settings.clipping != "adaptive":
-            self._graph = record_block(self._clip_block, self._stage, store)
+            self._graph = record_block(
+                self._clip_block, self._stage, store, self._rehearsed.unordered
+            )
         self._addresses = self._list_addresses()
         self._slots: SlotDrawer | GroupDrawer
         all_slots = self._stage.capacity * self._size
@@ -128,14 +130,14 @@ class TrainingRun:
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
         """Blocks of sums as large as the bound of float errors allows; where they would be small,
-        products of several positions in float64."""
+        sums in float64."""
         stage = self._make_stage()
         rehearsed = rehearse(model, loss, stage)
         narrow = self._halve_blocks(stage, rehearsed)
-        if narrow[0].sum_block < min(stage.sum_block, _SMALL_BLOCK):
+        is_small = narrow[0].sum_block < min(stage.sum_block, _SMALL_BLOCK)
+        if is_small or self._bound(*narrow) > _LARGEST_MOVED:
             stage = replace(stage, is_wide=True)
             rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks, is_wide=True)
-            stage, rehearsed = self._halve_blocks(stage, rehearsed)
         else:
             stage, rehearsed = narrow
         if self._bound(stage, rehearsed) > _MOST_MOVED:
@@ -191,11 +193,12 @@ class TrainingRun:
             clipped = self._sum_slots(filled[start : start + slots])
             if self.release.is_adaptive:
                 balance = balance + clipped.balance
-            for name, total in clipped.sums.items():
-                if name in totals:
-                    totals[name].add_(total)
-                else:  # a graph writes its result into the same memory again
-                    totals[name] = total.clone() if self._graph and self._stage.runs > 1 else total
+            if totals:
+                torch._foreach_add_(list(totals.values()), [clipped.sums[name] for name in totals])
+            elif self._graph and self._stage.runs > 1:  # it writes into the same memory again
+                totals = {name: total.clone() for name, total in clipped.sums.items()}
+            else:
+                totals = dict(clipped.sums)
         sums = [
             totals[name] if name in totals else torch.zeros_like(parameter)
             for name, parameter in self._trained.items()
@@ -254,7 +257,7 @@ class TrainingRun:
         """Give noisy gradients to the optimiser; what is not trained gets none."""
         self._optimizer.zero_grad(set_to_none=True)
         for parameter, mean in zip(self._trained.values(), means, strict=True):
-            parameter.grad = mean.detach()
+            parameter.grad = mean.detach().to(parameter.dtype)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
