@@ -4,10 +4,11 @@
 
 Time of a step, noise included, against a *fair* baseline (the same book-keeping code without
 clipping, noise and padding, on batches of the mean size), against stock PyTorch, and against Opacus
-(ghost clipping) where it is installed. On the CPU everything, the thread that draws noise included,
-is pinned to one core, and CPU seconds are compared, so that other load does not count. With `--gpu`
-the same on CUDA by wall clock, also against the fair baseline as a CUDA graph, and with
-transformers (float32 throughout), whose memory is measured too.
+(ghost clipping, hooks) where it is installed. On the CPU everything, the thread that draws noise
+included, is pinned to one core, and CPU seconds are compared, so that other load does not count.
+With `--gpu` the same on CUDA by wall clock, also against the fair baseline as a CUDA graph, and
+with transformers (float32 throughout), whose memory is measured too; their lines say how many slots
+ours computes for each row of the batch (padding).
 
 With `--mnist` (a folder with the four gzipped IDX files, or the environment's DITHER_MNIST):
 accuracy on the test images, mean over independent runs, of a linear model on scattering features.
@@ -39,6 +40,8 @@ from dither.learn.deep.features import ScatteringFeatures
 from dither.learn.deep.gradients import BookKeeper
 from dither.learn.deep.losses import read_loss
 from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.rehearsal import choose_forms
+from dither.learn.deep.stage import StepShapes
 
 ROWS = 60_000
 TARGETS = {("MLP", 256): 0.55, ("MLP", 2048): 0.70, ("CNN", 256): 0.65, ("CNN", 2048): 0.65}
@@ -169,11 +172,29 @@ def make_stock(make_model, data, batch: int, physical: int | None = None) -> Ste
     return step
 
 
+def make_keeper(model: nn.Module, data, slots: int) -> BookKeeper:
+    """Our code for gradients, with the forms that it chooses for so many rows."""
+    stage = StepShapes(
+        inputs=torch.zeros_like(data[0][:1]),
+        targets=torch.zeros_like(data[1][:1]),
+        slots=slots,
+        runs=1,
+        sum_block=slots,
+        rows_per_unit=1,
+        augmentations=1,
+        augment=None,
+        precision=None,
+        is_proved=False,
+    )
+    loss = read_loss(LOSS)
+    return BookKeeper(model, loss, choose_forms(model, loss, stage))
+
+
 def make_fair(make_model, data, batch: int, physical: int | None = None) -> Step:
     """A step of our own code without clipping, noise and padding, so many rows at a time."""
     model = make_model().to(data[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    keeper = BookKeeper(model, read_loss(LOSS))
+    keeper = make_keeper(model, data, physical or batch)
     ones = torch.ones(physical or batch, device=data[0].device)
 
     def step() -> None:
@@ -196,7 +217,7 @@ def make_recorded(make_model, data, batch: int) -> Step:
     """The fair step with its gradients as one CUDA graph, as ours has them."""
     model = make_model().to(data[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    keeper = BookKeeper(model, read_loss(LOSS))
+    keeper = make_keeper(model, data, batch)
     ones = torch.ones(batch, device=data[0].device)
 
     def find_means(inputs, targets) -> list[torch.Tensor]:
@@ -273,6 +294,30 @@ def make_opacus(make_model, data, batch: int) -> Step | None:
     return step
 
 
+def make_hooks(make_model, data, batch: int) -> Step | None:
+    """A step of Opacus with hooks, which form every example's gradient; None without it."""
+    if importlib.util.find_spec("opacus") is None:
+        return None
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    model = GradSampleModule(make_model().to(data[0].device))
+    optimizer = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        expected_batch_size=batch,
+    )
+
+    def step() -> None:
+        chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
+        optimizer.zero_grad()
+        LOSS(model(data[0][chosen]), data[1][chosen]).backward()
+        optimizer.step()
+
+    return step
+
+
 def time_steps(
     steps: dict[str, Step], turns: int, device: str, *, warm_ups: int = 2
 ) -> dict[str, float]:
@@ -308,9 +353,10 @@ def time_cells(device: str, batches: tuple[int, ...], turns: int) -> list[dict[s
                 "ours": make_ours(make_model, data, batch),
                 "float": make_float(make_model, data, batch),
             }
-            opacus = make_opacus(make_model, data, batch)
-            if opacus is not None:
-                steps["opacus"] = opacus
+            for peer, make_peer in (("ghost", make_opacus), ("hooks", make_hooks)):
+                peer_step = make_peer(make_model, data, batch)
+                if peer_step is not None:
+                    steps[peer] = peer_step
             if device == "cuda":
                 steps["recorded"] = make_recorded(make_model, data, batch)
             count = turns if device == "cuda" else max(3, turns * 256 // batch)
@@ -402,8 +448,11 @@ def describe_cell(cell: str, seconds: dict[str, float], target: float) -> list[d
         )
     if "recorded" in seconds:
         lines.append(line(f"{cell}, fair as a graph", seconds["ours"], seconds["recorded"], 2.5))
-    if "opacus" in seconds:
-        lines.append(line(f"{cell}, Opacus ghost", seconds["ours"], seconds["opacus"], 1 / 1.3))
+    lines += [
+        line(f"{cell}, Opacus {peer}", seconds["ours"], seconds[peer], 1 / 1.3)
+        for peer in ("ghost", "hooks")
+        if peer in seconds
+    ]
     return lines
 
 

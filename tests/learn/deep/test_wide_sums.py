@@ -14,8 +14,9 @@ from torch import nn
 from dither.errors import ParameterError
 from dither.learn.deep import contributions
 from dither.learn.deep.clipping import clip_flat, find_weights
-from dither.learn.deep.contributions import CANCELLATION, EmbeddingRows, OuterProducts, wide_sums
+from dither.learn.deep.contributions import CANCELLATION, EmbeddingRows, OuterProducts
 from dither.learn.deep.float_error import SLACK, SumShape, bound_sensitivity, bound_sum_error
+from dither.learn.deep.precision import wide_sums
 from tests.learn.deep.runs import find_distance, make_trainer, sum_slots
 from tests.learn.deep.test_contributions import CLIP, EXTREMES, measure
 

@@ -21,12 +21,13 @@ from dither.learn.deep.contributions import (
     Formed,
     Lengths,
     are_sane,
+    order_axes,
 )
 from dither.learn.deep.gradients import Contributions
 
 _ROUND_DOWN = 1 - 2.0**-22
 """More than the rounding of a weight and of an operand to float32."""
-_SHORT = 1 << 13
+_SHORT = 1 << 12
 """Numbers of a formed vector that is joined with others."""
 _SHORTS = ""
 """The name of joined vectors, which no parameter has."""
@@ -68,10 +69,10 @@ def split_short(sums: dict[str, Tensor], contributions: Contributions) -> dict[s
     if _SHORTS not in sums:
         return sums
     shorts = _list_shorts(contributions)
-    shapes = [formed.values.shape[1:] for formed in shorts.values()]
-    pieces = sums[_SHORTS].split([shape.numel() for shape in shapes])
+    pieces = sums[_SHORTS].split([formed.values[0].numel() for formed in shorts.values()])
     split = {
-        name: piece.view(shape) for name, piece, shape in zip(shorts, pieces, shapes, strict=True)
+        name: order_axes(piece.view(formed.values.shape[1:]), formed.axes)
+        for (name, formed), piece in zip(shorts.items(), pieces, strict=True)
     }
     return {name: split[name] if name in split else sums[name] for name in contributions}
 

@@ -10,9 +10,7 @@ the unit times places of a sequence or an image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -23,6 +21,7 @@ from torch import Tensor
 from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
 from dither.learn.deep.gram_sums import ROUND_UP, find_terms, reduce_products
 from dither.learn.deep.integer_sums import add_products, can_add_integers
+from dither.learn.deep.precision import exact_products, find_widest
 
 DOUBLE = torch.float64
 _GROUP = 64
@@ -102,9 +101,11 @@ def keep(values: Tensor, is_kept: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Formed:
-    """Vectors that are written out: one of the parameter's shape for each unit."""
+    """Vectors that are written out, one for each unit: of the parameter's shape, once dimensions
+    are taken in the order of `axes`, where that is given."""
 
     values: Tensor
+    axes: tuple[int, ...] | None = None
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.values.flatten(1))
@@ -112,20 +113,21 @@ class Formed:
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
         flat = keep(self.values, is_sane).flatten(1)
-        if _widest.get() is not None:
+        if find_widest() is not None:
             few = max(1, _MOST_WRITTEN // flat.shape[1])
             scales = weights.to(DOUBLE)
             total = add_blocks(
                 lambda units: flat[units].to(DOUBLE).t() @ scales[units], len(flat), few
             )
-            return total.reshape(self.values.shape[1:])
+            return order_axes(total.reshape(self.values.shape[1:]), self.axes)
         scale = weights.to(flat.dtype)
 
         def add_block(units: slice) -> Tensor:
             with exact_products():
                 return torch.mv(flat[units].t(), scale[units])
 
-        return add_blocks(add_block, len(flat), block).reshape(self.values.shape[1:])
+        total = add_blocks(add_block, len(flat), block).reshape(self.values.shape[1:])
+        return order_axes(total, self.axes)
 
     def shape_of_sum(self, block: int, blocks: int) -> SumShape:
         return SumShape(block, blocks, 1, _name_dtype(self.values), 1)
@@ -139,11 +141,13 @@ def has_short_products(inputs: Tensor, widths: int) -> bool:
 @dataclass(frozen=True)
 class OuterProducts:
     """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
-    (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`."""
+    (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`; dimensions are
+    then taken in the order of `axes`, where that is given."""
 
     inputs: Tensor
     gradients: Tensor
     shape: tuple[int, ...]
+    axes: tuple[int, ...] | None = None
 
     @property
     def positions(self) -> int:
@@ -198,23 +202,27 @@ class OuterProducts:
         return torch.minimum(squares + error * ROUND_UP * spread, spread) * ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
-        limit = _widest.get()
+        total = self._add_products(weights, is_sane, block).reshape(self.shape)
+        return order_axes(total, self.axes)
+
+    def _add_products(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        limit = find_widest()
         if limit is not None and self._adds_integers:
             return add_products(
                 self.inputs, self.gradients, self.squared_lengths, weights * is_sane, limit
-            ).reshape(self.shape)
+            )
         inputs = keep(self.inputs, is_sane)
         gradients = keep(self.gradients, is_sane)
         if limit is not None:
             scaled = gradients.to(DOUBLE).mul_(weights[:, None, None]).flatten(0, 1)
-            return torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1)).reshape(self.shape)
+            return torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
         scaled = gradients * weights.to(gradients.dtype)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
             return torch.mm(scaled[units].flatten(0, 1).t(), inputs[units].flatten(0, 1))
 
         with exact_products():
-            return add_blocks(add_block, len(inputs), block).reshape(self.shape)
+            return add_blocks(add_block, len(inputs), block)
 
     @property
     def _adds_integers(self) -> bool:
@@ -238,22 +246,28 @@ class OuterProducts:
         """The vectors, written out."""
         with exact_products():
             products = torch.bmm(self.gradients.mT, self.inputs)
-        return Formed(products.reshape(-1, *self.shape))
+        return Formed(products.reshape(-1, *self.shape), self.axes)
 
-    def choose(self) -> Contribution:
-        """The cheaper form: forming costs out * in numbers a unit, the Gram form positions**2
-        products of (in + out); formed vectors also have the better bound."""
+    def choose(self, is_formed: bool | None = None) -> Contribution:
+        """The form that was measured as the cheaper one; else by formula: forming costs out * in
+        numbers a unit, the Gram form positions**2 products of (in + out)"""
         units, positions, width = self.inputs.shape
         out = self.gradients.shape[2]
         if positions == 1:
             return self
+        if is_formed is not None:
+            return self.form() if is_formed else self
         gram = positions * positions * (width + out)
         is_gram_cheaper = gram < width * out
         if self.inputs.is_cuda:  # where writing numbers down costs more than multiplying them
             is_gram_cheaper = units * width * out > _MOST_WRITTEN and gram < 64 * width * out
-        if is_gram_cheaper or units * width * out > _MOST_FORMED:
-            return self
-        return self.form()
+        return self.form() if can_form(self) and not is_gram_cheaper else self
+
+
+def can_form(outer: OuterProducts) -> bool:
+    """Whether vectors are few enough to be written out."""
+    numbers = len(outer.inputs) * outer.inputs.shape[2] * outer.gradients.shape[2]
+    return bool(numbers <= _MOST_FORMED)
 
 
 @dataclass(frozen=True)
@@ -299,7 +313,7 @@ class EmbeddingRows:
         return Lengths(total, total, are_sane(squares).all(1))
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
-        kind = self.gradients.dtype if _widest.get() is None else DOUBLE
+        kind = self.gradients.dtype if find_widest() is None else DOUBLE
         gradients = keep(self.gradients, is_sane).to(kind)
         scaled = gradients * weights.to(kind)[:, None, None]
 
@@ -320,63 +334,36 @@ class EmbeddingRows:
         return Formed(tables.scatter_add_(1, places, self.gradients))
 
 
-def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contribution:
+def join(
+    contributions: list[OuterProducts | EmbeddingRows | Formed], is_formed: bool | None = None
+) -> Contribution:
     """One contribution for a parameter that is used several times: vectors are added up before
-    norms are taken (summed norms would be wrong)."""
+    norms are taken (summed norms would be wrong). Formed where it says so, else by formula."""
     if len(contributions) == 1:
         first = contributions[0]
-        return first.choose() if isinstance(first, OuterProducts) else first
-    if all(isinstance(use, OuterProducts) for use in contributions):
-        outers = [use for use in contributions if isinstance(use, OuterProducts)]
+        return first.choose(is_formed) if isinstance(first, OuterProducts) else first
+    outers = [use for use in contributions if isinstance(use, OuterProducts)]
+    if len(outers) == len(contributions) and len({use.axes for use in outers}) == 1:
         inputs = torch.cat([use.inputs for use in outers], 1)
         gradients = torch.cat([use.gradients for use in outers], 1)
-        return OuterProducts(inputs, gradients, outers[0].shape).choose()
+        return OuterProducts(inputs, gradients, outers[0].shape, outers[0].axes).choose(is_formed)
     formed = [use if isinstance(use, Formed) else use.form() for use in contributions]
-    total = formed[0].values
+    total = order_units(formed[0])
     for use in formed[1:]:
-        total = total + use.values
+        total = total + order_units(use)
     return Formed(total)
 
 
-_widest: ContextVar[float | None] = ContextVar("widest", default=None)
+def order_axes(total: Tensor, axes: tuple[int, ...] | None) -> Tensor:
+    """A sum with its dimensions in the parameter's order."""
+    return total if axes is None else total.permute(axes).contiguous()
 
 
-@contextmanager
-def wide_sums(widest: float | None) -> Iterator[None]:
-    """Whether sums are taken in float64, or in integers where a layer has several positions, and
-    stay so: then `widest` is the most that weighted products of a unit are long together."""
-    token = _widest.set(widest)
-    try:
-        yield
-    finally:
-        _widest.reset(token)
-
-
-_is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)
-
-
-@contextmanager
-def relaxed_products(is_relaxed: bool) -> Iterator[None]:
-    """Whether products may be taken as torch is set up, without a proved error."""
-    token = _is_relaxed.set(is_relaxed)
-    try:
-        yield
-    finally:
-        _is_relaxed.reset(token)
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Products of float32 matrices are not shortened to TF32 or less, but where relaxed."""
-    before = torch.get_float32_matmul_precision()
-    if before == "highest" or _is_relaxed.get():
-        yield
-        return
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def order_units(formed: Formed) -> Tensor:
+    """Vectors of units with their dimensions in the parameter's order."""
+    if formed.axes is None:
+        return formed.values
+    return formed.values.permute(0, *(axis + 1 for axis in formed.axes))
 
 
 def _name_dtype(values: Tensor) -> str:

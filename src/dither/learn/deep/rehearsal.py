@@ -9,7 +9,9 @@ device and kernels of the run. It is a test, and the certificate names what stay
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,8 @@ from torch import Tensor, nn
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import add_lengths
 from dither.learn.deep.contributions import Contribution, EmbeddingRows, Formed, OuterProducts
-from dither.learn.deep.float_error import SumShape
+from dither.learn.deep.float_error import SumShape, bound_sensitivity
+from dither.learn.deep.forms import Forms, measure_forms, time_work
 from dither.learn.deep.gradients import (
     BookKeeper,
     Contributions,
@@ -28,6 +31,10 @@ from dither.learn.deep.gradients import (
 )
 from dither.learn.deep.stage import UNORDERED, Batch, StepShapes, refused_orders
 
+LARGEST_MOVED = Fraction(105, 100)
+"""Clip norms that a unit may move a sum: blocks are halved until then."""
+SMALL_BLOCK = 32
+"""Slots: products of fewer at a time cost more than products in float64."""
 _TOLERANCE = 2e-3
 _HALF_TOLERANCE = 0.05
 _TRIED_SLOTS = 3
@@ -52,11 +59,18 @@ class Rehearsed:
         return replace(self, shapes=tuple(shapes))
 
 
-def rehearse(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Rehearsed:
+def rehearse(
+    model: nn.Module,
+    loss: LossFunction,
+    stage: StepShapes,
+    share_forms: Callable[[Forms], Forms] = lambda forms: forms,
+) -> Rehearsed:
     """Try a model on invented rows; refuse it, or say how its gradients are computed: by closed
     forms where they are right for this model, else by vmap; refused where slots mix."""
     if has_closed_forms(model):
-        keeper = BookKeeper(model, loss)
+        _run(model, BookKeeper(model, loss), stage, stage.generate(1))
+        forms = share_forms(choose_forms(model, loss, stage))
+        keeper = BookKeeper(model, loss, forms)
         contributions = _run(model, keeper, stage, stage.generate(1))
         rehearsed = _describe(keeper, contributions, stage)
         if _matches_autograd(model, loss, contributions, stage) and _are_slots_apart(
@@ -75,6 +89,35 @@ def rehearse(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Rehears
             "dither.learn.deep.repair_model(model) replaces batch norm by group norm"
         )
     return rehearsed
+
+
+def choose_forms(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Forms:
+    """The forms that take the least time on invented rows."""
+    is_image = stage.inputs.dim() == 4 and not stage.inputs.is_cuda
+    is_channels_last = is_image and _is_faster_last(model, loss, stage)
+    unformed = dict.fromkeys(list_trained(model), False)
+    keeper = BookKeeper(model, loss, Forms(is_channels_last, unformed))
+    contributions = _run(model, keeper, stage, stage.generate(1))
+    shapes = [
+        contribution.shape_of_sum(SMALL_BLOCK, -(-stage.capacity // SMALL_BLOCK))
+        for contribution in contributions.values()
+    ]
+    is_wide = stage.is_proved and bound_sensitivity(shapes, stage.capacity) > LARGEST_MOVED
+    with torch.no_grad():
+        return Forms(is_channels_last, measure_forms(contributions, is_wide=is_wide))
+
+
+def _is_faster_last(model: nn.Module, loss: LossFunction, stage: StepShapes) -> bool:
+    """Whether a whole pass takes less time where channels of images lie last in memory."""
+    seconds = []
+    for is_last in (False, True):
+        keeper = BookKeeper(model, loss, Forms(is_last))
+
+        def work(keeper: BookKeeper = keeper) -> None:
+            add_lengths(_run(model, keeper, stage, stage.generate(1)).values())
+
+        seconds.append(time_work(work, is_cuda=False))
+    return seconds[1] < seconds[0]
 
 
 def _describe(
@@ -192,12 +235,12 @@ def _are_slots_apart(
 ) -> bool:
     """Whether a slot's operands are the same bits whatever other slots hold."""
     replaced = stage.generate(2)
-    zeros: Batch = tuple(torch.zeros_like(values) for values in replaced)  # type: ignore[assignment]
+    inputs, targets, weights = (torch.zeros_like(values) for values in replaced)
     tried = range(0, stage.slots, max(1, stage.slots // _TRIED_SLOTS))
     expected = {slot: _copy_slot(first, slot) for slot in tried}
     first.clear()  # two sets of contributions need not lie in memory at once
     for slot in tried:
-        for others in (replaced, zeros):
+        for others in (replaced, (inputs, targets, weights)):
             again = _run(model, method, stage, _replace_others(stage, slot, others))
             if not _are_same(expected[slot], _copy_slot(again, slot)):
                 return False

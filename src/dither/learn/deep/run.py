@@ -11,27 +11,26 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
-from dither.learn.deep.contributions import CANCELLATION, relaxed_products, wide_sums
+from dither.learn.deep.contributions import CANCELLATION
 from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
+from dither.learn.deep.forms import Forms, decode_forms
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
 from dither.learn.deep.graphs import BlockGraph, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.precision import relaxed_products, wide_sums
 from dither.learn.deep.ranks import Ranks
-from dither.learn.deep.rehearsal import Rehearsed, rehearse
+from dither.learn.deep.rehearsal import LARGEST_MOVED, SMALL_BLOCK, Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
 from dither.learn.deep.sampling import Integers, SlotDrawer
 from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words
 
-_LARGEST_MOVED = Fraction(105, 100)
 _MOST_MOVED = 2
 _PHYSICAL_BATCH = 1024
-_SMALL_BLOCK = 32
-"""Slots: products of fewer at a time cost more than products in float64."""
 ONE_FIT = "one fit; settings that were chosen by other fits on these data are not in this figure"
 
 
@@ -132,10 +131,10 @@ class TrainingRun:
         """Blocks of sums as large as the bound of float errors allows; where they would be small,
         sums in float64."""
         stage = self._make_stage()
-        rehearsed = rehearse(model, loss, stage)
+        rehearsed = rehearse(model, loss, stage, self._share_forms)
         narrow = self._halve_blocks(stage, rehearsed)
-        is_small = narrow[0].sum_block < min(stage.sum_block, _SMALL_BLOCK)
-        if is_small or self._bound(*narrow) > _LARGEST_MOVED:
+        is_small = narrow[0].sum_block < min(stage.sum_block, SMALL_BLOCK)
+        if is_small or self._bound(*narrow) > LARGEST_MOVED:
             stage = replace(stage, is_wide=True)
             rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks, is_wide=True)
         else:
@@ -147,11 +146,18 @@ class TrainingRun:
             )
         return stage, rehearsed
 
+    def _share_forms(self, forms: Forms) -> Forms:
+        """The forms of the first rank, which all take."""
+        if self._ranks is None:
+            return forms
+        names = list(self._trained)
+        return decode_forms(self._ranks.share(forms.encode(names)), names)
+
     def _halve_blocks(
         self, stage: StepShapes, rehearsed: Rehearsed
     ) -> tuple[StepShapes, Rehearsed]:
         """Smaller blocks, until the bound of float errors is small."""
-        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
+        while stage.sum_block > 1 and self._bound(stage, rehearsed) > LARGEST_MOVED:
             stage = replace(stage, sum_block=-(-stage.sum_block // 2))
             rehearsed = rehearsed.with_blocks(
                 stage.sum_block, stage.sum_blocks, is_wide=stage.is_wide
