@@ -3,6 +3,7 @@ device they are the rule; here their twins in whole-array operations are tried."
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -43,16 +44,11 @@ def add_up(outer: OuterProducts, weights: Tensor) -> Tensor:
 def list_integers(outer: OuterProducts, weights: Tensor) -> tuple[list, list]:
     """The integers of all positions by Python's own arithmetic."""
     bits = find_step_bits(LIMIT)
+    factors = find_factors(outer.squared_lengths, weights, bits).tolist()
     rounded = []
-    for values, is_input in ((outer.inputs, True), (outer.gradients, False)):
-        factors = find_factors(outer.squared_lengths, weights, bits, is_input=is_input).tolist()
-        rows = values.flatten(0, 1).tolist()
-        rounded.append(
-            [
-                [int(x * f // 1 + (x * f % 1 >= 0.5)) for x in row]
-                for row, f in zip(rows, factors, strict=True)
-            ]
-        )
+    for values, scales in zip((outer.inputs, outer.gradients), factors, strict=True):
+        rows = zip(values.flatten(0, 1).tolist(), scales, strict=True)
+        rounded.append([[math.floor(x * scale + 0.5) for x in row] for row, scale in rows])
     return rounded[0], rounded[1]
 
 
@@ -147,11 +143,15 @@ if find_spec("triton") is not None:
             "values[3] = float('nan')\n"
             "lengths = tuple(torch.rand(2, 6, 7, dtype=torch.float64))\n"
             "lengths[0][3] = float('nan')\n"
-            "for is_input in (True, False):\n"
+            "factors = i.find_factors(lengths, weights, 9)\n"
+            "again = torch.ones_like(factors)\n"
+            "t.launch_factors(lengths, weights, 9, again)\n"
+            "assert torch.equal(factors, again) and not bool(factors[:, 21:28].any())\n"
+            "for scales in factors:\n"
             "    first = torch.zeros(3, 80, 48, dtype=torch.int8)\n"
             "    second = first + 1\n"
-            "    i.split_twin(values, lengths, weights, 9, first, is_input=is_input)\n"
-            "    t.launch_split(values, lengths, weights, 9, second, is_input=is_input)\n"
+            "    i.split_twin(values.flatten(0, 1), scales, first)\n"
+            "    t.launch_split(values.flatten(0, 1), scales, second)\n"
             "    assert torch.equal(first, second) and bool(first.any())\n"
             "products = torch.randint(-2**30, 2**30, (3 * 80, 3 * 48), dtype=torch.int32)\n"
             "totals = torch.randint(-2**40, 2**40, (70, 40))\n"

@@ -7,13 +7,14 @@ what float32 can have lost is added. Proof: docs/proofs/deep-learning.md#norms.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from dither.learn.deep.float_error import LARGEST_NORM, bound_relative_error
-from dither.learn.deep.integer_sums import can_add_integers
 
 ROUND_UP = 1 + 2.0**-24
 """More than float64 loses in a sum of squares of up to 2**28 float32 numbers."""
@@ -64,8 +65,12 @@ def find_terms(input_width: int, gradient_width: int, positions: int) -> GramTer
 
 def reduce_products(of_inputs: Tensor, of_gradients: Tensor, terms: GramTerms) -> GramSums:
     """Sums over inner products (units, positions, positions) of inputs and of gradients."""
-    if not can_add_integers(of_inputs.device):
+    if not has_gram_kernel(of_inputs.device):
         return reduce_twin(of_inputs, of_gradients, terms)
+    return _reduce_by_kernel(of_inputs, of_gradients, terms)
+
+
+def _reduce_by_kernel(of_inputs: Tensor, of_gradients: Tensor, terms: GramTerms) -> GramSums:
     from dither.learn.deep.triton_sums import launch_gram
 
     units, positions, _ = of_inputs.shape
@@ -89,6 +94,23 @@ def reduce_twin(of_inputs: Tensor, of_gradients: Tensor, terms: GramTerms) -> Gr
     squares = products.clamp(min=0) + longest * terms.vanished + terms.error * spread
     squares = torch.minimum(squares, spread) * terms.round_up
     return GramSums(first, second, squares, spread, (~is_sane).sum(1).double())
+
+
+@lru_cache(maxsize=8)
+def has_gram_kernel(device: torch.device) -> bool:
+    """Whether a device has the kernel, and it gives the twin's numbers on invented ones."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return False
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn((2, 5, 49, 20), generator=generator)
+    products = [torch.bmm(operand, operand.mT).to(device) for operand in values]
+    terms = find_terms(20, 20, 49)
+    try:
+        ours = _reduce_by_kernel(products[0], products[1], terms)
+        theirs = reduce_twin(products[0], products[1], terms)
+        return all(torch.allclose(*pair, rtol=1e-12) for pair in zip(ours, theirs, strict=True))
+    except Exception:  # a device or compiler that the kernel is not for: the twin runs there
+        return False
 
 
 _terms: dict[tuple[GramTerms, torch.device], Tensor] = {}

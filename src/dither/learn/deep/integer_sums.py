@@ -49,19 +49,17 @@ def bound_roundings(numbers: list[int], cancellation: int) -> Fraction:
     return cancellation * (first + Fraction(together, 1 << (2 * _STEP_BITS + 1)))
 
 
-def find_factors(lengths: Lengths, weights: Tensor, step_bits: int, *, is_input: bool) -> Tensor:
-    """What inputs or gradients of every position are multiplied by: for gradients their unit's
-    weight, and powers of two by which both are about equally long, in steps. 0 for units of weight
-    0 and positions of length 0."""
+def find_factors(lengths: Lengths, weights: Tensor, step_bits: int) -> Tensor:
+    """What inputs (first) and gradients of every position are multiplied by: for gradients their
+    unit's weight, and powers of two by which both are about equally long, in steps. 0 for units of
+    weight 0 and positions of length 0."""
     weighed = lengths[1] * weights[:, None] * weights[:, None]
     is_there = (lengths[0] > 0) & (weighed > 0)
     balance = (_read_exponents(weighed) - _read_exponents(lengths[0]) + 2) >> 2
-    balance = torch.where(is_there, balance, torch.zeros_like(balance))
-    if is_input:
-        factors = _make_powers(step_bits + balance)
-    else:
-        factors = weights[:, None] * _make_powers(step_bits - balance)
-    return torch.where(is_there, factors, torch.zeros_like(factors)).flatten()
+    balance = balance * is_there
+    for_inputs = _make_powers(step_bits + balance)
+    for_gradients = weights[:, None] * _make_powers(step_bits - balance)
+    return (torch.stack([for_inputs, for_gradients]) * is_there).flatten(1)
 
 
 def _read_exponents(numbers: Tensor) -> Tensor:
@@ -72,23 +70,14 @@ def _make_powers(exponents: Tensor) -> Tensor:
     return ((exponents + 1023) << 52).view(torch.float64)
 
 
-def split_twin(
-    values: Tensor,
-    lengths: Lengths,
-    weights: Tensor,
-    step_bits: int,
-    planes: Tensor,
-    *,
-    is_input: bool,
-) -> None:
-    """Fill planes (3, padded width, padded rows) with the digits of values (units, positions,
-    width) times their factors: rounded, lowest digit first. Where a factor is 0, so are digits."""
-    factors = find_factors(lengths, weights, step_bits, is_input=is_input)[:, None]
-    flat = values.flatten(0, 1)
-    scaled = torch.where(factors != 0, flat.double() * factors, torch.zeros_like(factors))
+def split_twin(values: Tensor, factors: Tensor, planes: Tensor) -> None:
+    """Fill planes (3, padded width, padded rows) with the digits of values (rows, width) times
+    factors: rounded, lowest digit first. Where a factor is 0, so are digits."""
+    scales = factors[:, None]
+    scaled = torch.where(scales != 0, values.double() * scales, torch.zeros_like(scales))
     whole = torch.floor(scaled + 0.5).to(torch.int32)
     planes.zero_()
-    rows, width = flat.shape
+    rows, width = values.shape
     for digit in range(DIGITS):
         low = ((whole + 128) & 255) - 128 if digit < DIGITS - 1 else whole
         planes[digit, :width, :rows] = low.to(torch.int8).t()
@@ -117,12 +106,13 @@ def add_products(
     units, positions, width = inputs.shape
     shape = (gradients.shape[2], width)
     totals = torch.zeros(shape, dtype=torch.int64, device=inputs.device)
-    block = max(1, _MOST_ROWS // positions)
-    for start in range(0, units, block):
-        chosen = slice(start, start + block)
-        scales = (lengths[0][chosen], lengths[1][chosen])
-        of_inputs = _split(inputs[chosen], scales, weights[chosen], step_bits, is_input=True)
-        of_gradients = _split(gradients[chosen], scales, weights[chosen], step_bits, is_input=False)
+    factors = _load_factors(lengths, weights, step_bits)
+    flat_inputs = inputs.reshape(units * positions, -1)
+    flat_gradients = gradients.reshape(units * positions, -1)
+    for start in range(0, units * positions, _MOST_ROWS):
+        rows = slice(start, start + _MOST_ROWS)
+        of_inputs = _split(flat_inputs[rows], factors[0][rows])
+        of_gradients = _split(flat_gradients[rows], factors[1][rows])
         products = torch._int_mm(of_gradients, of_inputs.t())
         if products.is_cuda:
             from dither.learn.deep.triton_sums import launch_combine
@@ -133,19 +123,29 @@ def add_products(
     return totals.to(torch.float64).mul_(4.0**-step_bits)
 
 
-def _split(
-    values: Tensor, lengths: Lengths, weights: Tensor, step_bits: int, *, is_input: bool
-) -> Tensor:
-    """Digits of values (units, positions, width) as a matrix (3 padded widths, padded rows)."""
-    sizes = (len(values) * values.shape[1], max(32, values.shape[2]))
+def _load_factors(lengths: Lengths, weights: Tensor, step_bits: int) -> Tensor:
+    """The factors of all positions, on CUDA in one launch."""
+    if not weights.is_cuda:
+        return find_factors(lengths, weights, step_bits)
+    from dither.learn.deep.triton_sums import launch_factors
+
+    factors = torch.empty((2, lengths[0].numel()), dtype=torch.float64, device=weights.device)
+    both = (lengths[0].contiguous(), lengths[1].contiguous())
+    launch_factors(both, weights, step_bits, factors)
+    return factors
+
+
+def _split(values: Tensor, factors: Tensor) -> Tensor:
+    """Digits of values (rows, width) as a matrix (3 padded widths, padded rows)."""
+    sizes = (len(values), max(32, values.shape[1]))
     rows, width = (-(-size // _MULTIPLE) * _MULTIPLE for size in sizes)
     planes = torch.empty((DIGITS, width, rows), dtype=torch.int8, device=values.device)
     if values.is_cuda:
         from dither.learn.deep.triton_sums import launch_split
 
-        launch_split(values.contiguous(), lengths, weights, step_bits, planes, is_input=is_input)
+        launch_split(values.contiguous(), factors, planes)
     else:
-        split_twin(values, lengths, weights, step_bits, planes, is_input=is_input)
+        split_twin(values, factors, planes)
     return planes.flatten(0, 1)
 
 

@@ -22,37 +22,41 @@ def _make_power(exponent):  # type: ignore[no-untyped-def]
     return ((exponent + 1023) << 52).to(tl.float64, bitcast=True)
 
 
+# No `tl.where` on masks that are also expanded: Triton 3.6 gives their layouts two types.
 @triton.jit(do_not_specialize=["step_bits"])  # type: ignore[untyped-decorator,unused-ignore]
+def _factor_kernel(  # type: ignore[no-untyped-def]
+    of_inputs, of_gradients, weights, factors, rows, positions, step_bits, ROWS: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    is_row = row < rows
+    weight = tl.load(weights + row // positions, mask=is_row, other=0.0)
+    of_input = tl.load(of_inputs + row, mask=is_row, other=0.0)
+    weighed = tl.load(of_gradients + row, mask=is_row, other=0.0) * weight * weight
+    is_there = (of_input > 0.0) & (weighed > 0.0)
+    balance = (_read_exponent(weighed) - _read_exponent(of_input) + 2) >> 2
+    balance = balance * is_there.to(tl.int64)
+    kept = is_there.to(tl.float64)
+    tl.store(factors + row, _make_power(step_bits + balance) * kept, mask=is_row)
+    for_gradient = weight * _make_power(step_bits - balance)
+    tl.store(factors + rows + row, for_gradient * kept, mask=is_row)
+
+
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
 def _split_kernel(  # type: ignore[no-untyped-def]
     values,
-    of_inputs,
-    of_gradients,
-    weights,
+    factors,
     planes,
     rows,
     width,
-    positions,
     padded_rows,
     padded_width,
-    step_bits,
-    IS_INPUT: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
-    is_row = row < rows
-    weight = tl.load(weights + row // positions, mask=is_row, other=0.0)
-    of_input = tl.load(of_inputs + row, mask=is_row, other=0.0)
-    weighed = tl.load(of_gradients + row, mask=is_row, other=0.0) * weight * weight
-    is_read = (of_input > 0.0) & (weighed > 0.0)
-    balance = (_read_exponent(weighed) - _read_exponent(of_input) + 2) >> 2
-    balance = tl.where(is_read, balance, 0)
-    if IS_INPUT:
-        factor = _make_power(step_bits + balance)
-    else:
-        factor = weight * _make_power(step_bits - balance)
-    is_read = is_read[:, None] & (column < width)[None, :]
+    factor = tl.load(factors + row, mask=row < rows, other=0.0)
+    is_read = ((row < rows) & (factor != 0.0))[:, None] & (column < width)[None, :]
     value = tl.load(values + row[:, None] * width + column[None, :], mask=is_read, other=0.0)
     whole = tl.floor(value.to(tl.float64) * factor[:, None] + 0.5).to(tl.int32)
     low = ((whole + 128) & 255) - 128
@@ -121,8 +125,8 @@ def _gram_kernel(  # type: ignore[no-untyped-def]
     tl.store(length + units.to(tl.int64) * positions, second, mask=is_column)
     largest = tl.load(terms + 4)
     is_sane = (first <= largest) & (second <= largest)
-    first = tl.where(is_column, tl.sqrt(first), 0.0)
-    second = tl.where(is_column, tl.sqrt(second), 0.0)
+    first = tl.sqrt(first) * is_column.to(tl.float64)
+    second = tl.sqrt(second) * is_column.to(tl.float64)
     spread = tl.sum(first * second)
     round_up = tl.load(terms + 7)
     spread = spread * spread * round_up
@@ -135,7 +139,7 @@ def _gram_kernel(  # type: ignore[no-untyped-def]
     squares = tl.where(squares < spread, squares, spread) * round_up
     tl.store(results + unit, squares)
     tl.store(results + units + unit, spread)
-    insane = tl.sum(tl.where(is_column & (is_sane == 0), 1, 0))
+    insane = tl.sum(is_column.to(tl.int32) * (1 - is_sane.to(tl.int32)))
     tl.store(results + 2 * units + unit, insane.to(tl.float64))
 
 
@@ -158,32 +162,36 @@ def launch_gram(
     )
 
 
-def launch_split(
-    values: Tensor,
-    lengths: tuple[Tensor, Tensor],
-    weights: Tensor,
-    step_bits: int,
-    planes: Tensor,
-    *,
-    is_input: bool,
+def launch_factors(
+    lengths: tuple[Tensor, Tensor], weights: Tensor, step_bits: int, factors: Tensor
 ) -> None:
+    """Fill factors (2, rows) of inputs and gradients, as `integer_sums.find_factors` does."""
+    rows = factors.shape[1]
+    _factor_kernel[(triton.cdiv(rows, _NUMBERS),)](
+        lengths[0],
+        lengths[1],
+        weights,
+        factors,
+        rows,
+        rows // len(weights),
+        step_bits,
+        ROWS=_NUMBERS,
+    )
+
+
+def launch_split(values: Tensor, factors: Tensor, planes: Tensor) -> None:
     """Fill planes (3, padded width, padded rows) with digits, as `integer_sums.split_twin` does."""
-    units, positions, width = values.shape
+    rows, width = values.shape
     _, padded_width, padded_rows = planes.shape
     grid = (triton.cdiv(padded_rows, _ROWS), triton.cdiv(padded_width, _COLUMNS))
     _split_kernel[grid](
         values,
-        lengths[0],
-        lengths[1],
-        weights,
+        factors,
         planes,
-        units * positions,
+        rows,
         width,
-        positions,
         padded_rows,
         padded_width,
-        step_bits,
-        IS_INPUT=is_input,
         ROWS=_ROWS,
         COLUMNS=_COLUMNS,
     )
