@@ -151,8 +151,8 @@ def make_decoder() -> nn.Module:
 
 
 LARGE = {
-    "ViT 21M": (make_vit, (2048, 8192, 16_384), 512),
-    "decoder 124M": (make_decoder, (1024, 8192), 128),
+    "ViT 21M": (make_vit, (2048, 8192), 512),
+    "decoder 124M": (make_decoder, (1024, 4096), 128),
 }
 """A model, its batches, and how many rows run at a time."""
 
