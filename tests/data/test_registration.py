@@ -118,6 +118,14 @@ def test_kept_rows_are_a_function_of_the_owners_rows_as_a_multiset(examples, tmp
     run_examples(check_rows, examples, strategies)
 
 
+def test_the_copy_names_nobody(tmp_path):
+    """Rows have the number of their owner; the id itself is nowhere in the file."""
+    clinic.registered_rows(tmp_path, [clinic.row("visit-unmistakable", "zebra-unmistakable")])
+    content = (tmp_path / "data.duckdb").read_bytes()
+    assert b"visit-unmistakable" in content  # a text of a row would be seen
+    assert b"zebra" not in content
+
+
 def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path):
     rows = [
         clinic.row("v", "a"),

@@ -54,7 +54,7 @@ def test_a_return_inside_quotes_is_a_line_break_inside_a_field(tmp_path):
 
 
 def test_a_line_end_cut_in_two_by_the_reader_is_one(tmp_path):
-    """The file is looked through in parts of 2**24 bytes; a part may end between return and line
+    """The file is looked through in parts of 2**17 bytes; a part may end between return and line
     feed."""
     from dither.data.register.csv_lines import count_lines
 
