@@ -4,10 +4,11 @@
 
 Time of a step, noise included, against a *fair* baseline (the same book-keeping code without
 clipping, noise and padding, on batches of the mean size), against stock PyTorch, and against Opacus
-(ghost clipping) where it is installed. On the CPU everything, the thread that draws noise included,
-is pinned to one core, and CPU seconds are compared, so that other load does not count. With `--gpu`
-the same on CUDA by wall clock, also against the fair baseline as a CUDA graph, and with
-transformers (float32 throughout), whose memory is measured too.
+(ghost clipping, hooks) where it is installed. On the CPU everything, the thread that draws noise
+included, is pinned to one core, and CPU seconds are compared, so that other load does not count.
+With `--gpu` the same on CUDA by wall clock, also against the fair baseline as a CUDA graph, and
+with transformers (float32 throughout), whose memory is measured too; their lines say how many slots
+ours computes for each row of the batch (padding).
 
 With `--mnist` (a folder with the four gzipped IDX files, or the environment's DITHER_MNIST):
 accuracy on the test images, mean over independent runs, of a linear model on scattering features.
@@ -26,7 +27,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,15 @@ from dither.learn.deep import PrivateTrainer
 from dither.learn.deep.features import ScatteringFeatures
 from dither.learn.deep.gradients import BookKeeper
 from dither.learn.deep.losses import read_loss
+from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.rehearsal import choose_forms
+from dither.learn.deep.stage import StepShapes
 
 ROWS = 60_000
 TARGETS = {("MLP", 256): 0.55, ("MLP", 2048): 0.70, ("CNN", 256): 0.65, ("CNN", 2048): 0.65}
 ACCURACY = {1: 0.977, 3: 0.983}
 LOSS = nn.CrossEntropyLoss()
+PLAN = {"n": ROWS, "epsilon": 3, "delta": 1e-5, "epochs": 100}
 Step = Callable[[], None]
 
 
@@ -145,8 +150,11 @@ def make_decoder() -> nn.Module:
     return Transformer(nn.Embedding(50_257, 768), 768, 12, 128, 10)
 
 
-LARGE = {"ViT 21M": (make_vit, 2048, 512), "decoder 124M": (make_decoder, 1024, 128)}
-"""A model, its batch, and how many rows run at a time."""
+LARGE = {
+    "ViT 21M": (make_vit, (2048, 8192), 512),
+    "decoder 124M": (make_decoder, (1024, 4096), 128),
+}
+"""A model, its batches, and how many rows run at a time."""
 
 
 def make_stock(make_model, data, batch: int, physical: int | None = None) -> Step:
@@ -164,20 +172,42 @@ def make_stock(make_model, data, batch: int, physical: int | None = None) -> Ste
     return step
 
 
-def make_fair(make_model, data, batch: int) -> Step:
-    """A step of our own code without clipping, noise and padding."""
+def make_keeper(model: nn.Module, data, slots: int) -> BookKeeper:
+    """Our code for gradients, with the forms that it chooses for so many rows."""
+    stage = StepShapes(
+        inputs=torch.zeros_like(data[0][:1]),
+        targets=torch.zeros_like(data[1][:1]),
+        slots=slots,
+        runs=1,
+        sum_block=slots,
+        rows_per_unit=1,
+        augmentations=1,
+        augment=None,
+        precision=None,
+        is_proved=False,
+    )
+    loss = read_loss(LOSS)
+    return BookKeeper(model, loss, choose_forms(model, loss, stage))
+
+
+def make_fair(make_model, data, batch: int, physical: int | None = None) -> Step:
+    """A step of our own code without clipping, noise and padding, so many rows at a time."""
     model = make_model().to(data[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    keeper = BookKeeper(model, read_loss(LOSS))
-    ones = torch.ones(batch, device=data[0].device)
+    keeper = make_keeper(model, data, physical or batch)
+    ones = torch.ones(physical or batch, device=data[0].device)
 
     def step() -> None:
         chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
-        contributions = keeper.find(data[0][chosen], data[1][chosen], ones, batch)
-        with torch.no_grad():
-            for name, parameter in keeper.trained.items():
-                total = contributions[name].add_weighted(ones, ones.bool(), batch)
-                parameter.grad = total.div_(batch)
+        optimizer.zero_grad()
+        for rows in chosen.split(len(ones)):
+            weights = ones[: len(rows)]
+            contributions = keeper.find(data[0][rows], data[1][rows], weights, len(rows))
+            with torch.no_grad():
+                for name, parameter in keeper.trained.items():
+                    total = contributions[name].add_weighted(weights, weights.bool(), len(rows))
+                    total.div_(batch)
+                    parameter.grad = total if parameter.grad is None else parameter.grad.add_(total)
         optimizer.step()
 
     return step
@@ -187,7 +217,7 @@ def make_recorded(make_model, data, batch: int) -> Step:
     """The fair step with its gradients as one CUDA graph, as ours has them."""
     model = make_model().to(data[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    keeper = BookKeeper(model, read_loss(LOSS))
+    keeper = make_keeper(model, data, batch)
     ones = torch.ones(batch, device=data[0].device)
 
     def find_means(inputs, targets) -> list[torch.Tensor]:
@@ -227,12 +257,9 @@ def make_ours(make_model, data, batch: int, **settings) -> Step:
     trainer = PrivateTrainer(
         model,
         LOSS,
-        n=ROWS,
-        epsilon=3,
-        delta=1e-5,
-        epochs=100,
         batch=batch,
         optimizer=optimizer,
+        **PLAN,
         **settings,
     )
     tokens = trainer.batches(data)
@@ -267,17 +294,43 @@ def make_opacus(make_model, data, batch: int) -> Step | None:
     return step
 
 
-def time_steps(steps: dict[str, Step], turns: int, device: str) -> dict[str, float]:
+def make_hooks(make_model, data, batch: int) -> Step | None:
+    """A step of Opacus with hooks, which form every example's gradient; None without it."""
+    if importlib.util.find_spec("opacus") is None:
+        return None
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    model = GradSampleModule(make_model().to(data[0].device))
+    optimizer = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        expected_batch_size=batch,
+    )
+
+    def step() -> None:
+        chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
+        optimizer.zero_grad()
+        LOSS(model(data[0][chosen]), data[1][chosen]).backward()
+        optimizer.step()
+
+    return step
+
+
+def time_steps(
+    steps: dict[str, Step], turns: int, device: str, *, warm_ups: int = 2
+) -> dict[str, float]:
     """Mean seconds of each kind of step, taken in turns: CPU seconds, or wall clock on CUDA."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     taken: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(turns + 2):
+    for turn in range(turns + warm_ups):
         for name, step in steps.items():
             _wait(device)
             start = clock()
             step()
             _wait(device)
-            if turn >= 2:
+            if turn >= warm_ups:
                 taken[name].append(clock() - start)
     centre = statistics.fmean if device == "cpu" else statistics.median
     return {name: centre(seconds) for name, seconds in taken.items()}
@@ -300,9 +353,10 @@ def time_cells(device: str, batches: tuple[int, ...], turns: int) -> list[dict[s
                 "ours": make_ours(make_model, data, batch),
                 "float": make_float(make_model, data, batch),
             }
-            opacus = make_opacus(make_model, data, batch)
-            if opacus is not None:
-                steps["opacus"] = opacus
+            for peer, make_peer in (("ghost", make_opacus), ("hooks", make_hooks)):
+                peer_step = make_peer(make_model, data, batch)
+                if peer_step is not None:
+                    steps[peer] = peer_step
             if device == "cuda":
                 steps["recorded"] = make_recorded(make_model, data, batch)
             count = turns if device == "cuda" else max(3, turns * 256 // batch)
@@ -323,33 +377,58 @@ def find_target(name: str, batch: int, device: str, seconds: dict[str, float]) -
 def time_large(turns: int) -> list[dict[str, object]]:
     """Lines for transformers on CUDA, with the memory of each."""
     lines: list[dict[str, object]] = []
-    for name, (make_model, batch, physical) in LARGE.items():
+    for name, (make_model, batches, physical) in LARGE.items():
         targets = torch.randint(0, 10, (ROWS,), device="cuda")
         if name.startswith("ViT"):
             inputs = torch.rand(ROWS, 1, 28, 28, device="cuda")
         else:
             inputs = torch.randint(0, 50_257, (ROWS, 128), device="cuda")
-        seconds = {}
-        memory = {}
         data = inputs, targets
-        made = {
-            "stock": partial(make_stock, make_model, data, batch, physical),
-            "ours": partial(make_ours, make_model, data, batch, physical_batch=physical),
-            "float": partial(make_float, make_model, data, batch, physical_batch=physical),
-        }
-        for kind, make in made.items():
-            gc.collect()
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-            step = make()
-            seconds |= time_steps({kind: step}, turns, "cuda")
-            memory[kind] = torch.cuda.max_memory_allocated() / 2**30
-            del step
-        cell = f"{name} {batch} cuda"
-        seconds["fair"] = seconds["stock"]  # the fair step would form what stock adds up
-        lines += describe_cell(cell, seconds, find_target(name, batch, "cuda", seconds))
-        lines.append(line(f"{cell}, memory, stock", memory["ours"], memory["stock"], 3, unit="GiB"))
+        for batch in batches:
+            count = max(1, turns * batches[0] // batch)
+            lines += time_large_cell(
+                f"{name} {batch} cuda", make_model, data, batch, physical, count
+            )
     return lines
+
+
+def time_large_cell(
+    cell: str, make_model, data, batch: int, physical: int, turns: int
+) -> list[dict[str, object]]:
+    """Lines of one transformer and batch; padding is the share of slots beyond the batch."""
+    made = {
+        "stock": partial(make_stock, make_model, data, batch, physical),
+        "fair": partial(make_fair, make_model, data, batch, physical),
+        "ours": partial(make_ours, make_model, data, batch, physical_batch=physical),
+    }
+    seconds: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    for kind, make in made.items():
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        step = make()
+        seconds |= time_steps({kind: step}, turns, "cuda", warm_ups=1)
+        memory[kind] = torch.cuda.max_memory_allocated() / 2**30
+        del step
+    padding = plan_capacity(batch) / batch
+    title = f"{cell}, padding {padding:.2f}"
+    lines = describe_cell(title, seconds, 0.9)
+    lines.append(line(f"{cell}, memory, stock", memory["ours"], memory["stock"], 3, unit="GiB"))
+    lines.append(line(f"{cell}, memory, fair", memory["ours"], memory["fair"], 3, unit="GiB"))
+    return lines
+
+
+def plan_capacity(batch: int) -> int:
+    """How many slots a step of ours has."""
+    return plan_steps(batch).capacity
+
+
+@lru_cache(maxsize=16)
+def plan_steps(batch: int) -> SamplePlan:
+    """The plan that all trainers of this bench have."""
+    trainer = PrivateTrainer(nn.Linear(1, 1), LOSS, batch=batch, **PLAN)
+    return trainer.plan
 
 
 def make_float(make_model, data, batch: int, **settings) -> Step:
@@ -369,8 +448,11 @@ def describe_cell(cell: str, seconds: dict[str, float], target: float) -> list[d
         )
     if "recorded" in seconds:
         lines.append(line(f"{cell}, fair as a graph", seconds["ours"], seconds["recorded"], 2.5))
-    if "opacus" in seconds:
-        lines.append(line(f"{cell}, Opacus ghost", seconds["ours"], seconds["opacus"], 1 / 1.3))
+    lines += [
+        line(f"{cell}, Opacus {peer}", seconds["ours"], seconds[peer], 1 / 1.3)
+        for peer in ("ghost", "hooks")
+        if peer in seconds
+    ]
     return lines
 
 

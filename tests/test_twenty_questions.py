@@ -19,7 +19,7 @@ from dither.answer.asked import read_question
 from dither.answer.result import make_result
 from dither.catalog import load
 from dither.cli.clinic import write_clinic
-from dither.data.lower.columns import OWNER, engine_null
+from dither.data.lower.columns import UNIT, engine_null
 from dither.plan.algebra import Quantiles
 from dither.plan.domain import declared_domain
 from dither.privacy.kernel.release import Release
@@ -66,7 +66,7 @@ def con(tmp_path_factory):
 @pytest.fixture(scope="module")
 def raw(con):
     """The registered rows in their own units, for a plain engine: a view per table, with the owner
-    by its name."""
+    by its number."""
     place = con._kernel._state.version(1) / "data.duckdb"
     bare = duckdb.connect()
     bare.execute(f"ATTACH '{place}' AS copy (READ_ONLY)")
@@ -78,8 +78,8 @@ def raw(con):
                 shown.append(
                     f'{_natural(column, table, con._kernel.version.facts)} AS "{column.name}"'
                 )
-            elif OWNER in stored and column.name == "patient_id":
-                shown.append(f'{OWNER} AS "{column.name}"')
+            elif UNIT in stored and column.name == "patient_id":
+                shown.append(f'{UNIT} AS "{column.name}"')
         bare.execute(
             f'CREATE TABLE "{table.name}" AS SELECT {", ".join(shown)} FROM copy."{table.name}"'
         )

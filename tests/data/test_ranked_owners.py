@@ -16,6 +16,7 @@ from dither.data.register import limits, registration
 from dither.data.register.registration import write_copy_and_facts
 from tests.case_lists import mark_rest
 from tests.datasets import clinic, hospital
+from tests.datasets.owners import OWNERS
 
 
 def rank_everybody(catalog, table, source):
@@ -36,7 +37,7 @@ def register(folder, catalog, raws):
     with duckdb.connect(str(target), read_only=True) as connection:
         return {
             table.name: connection.sql(
-                f"SELECT * EXCLUDE (dither_unit) FROM {table.name} ORDER BY ALL"
+                f"SELECT {OWNERS}, * EXCLUDE (dither_unit) FROM {table.name} ORDER BY ALL"
             ).fetchall()
             for table in catalog.private_tables
         }

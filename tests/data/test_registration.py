@@ -18,10 +18,11 @@ from dither.state import State
 from dither.steward import registration as steward_registration
 from tests.case_lists import mark_rest, run_examples
 from tests.datasets import clinic
+from tests.datasets.owners import OWNERS, hash_owner
 
 
 def of_owner(rows: list[tuple], owner: str) -> list[tuple]:
-    return [found for found in rows if found[0] == owner]
+    return [found for found in rows if found[0] == hash_owner(owner, clinic.KEY)]
 
 
 MINE = [clinic.row(f"v{i}", "me", cost=str(i), score=str(i % 5)) for i in range(8)] + [
@@ -55,21 +56,28 @@ class TestOwnersRowsDependOnNobodyElse:
         """The counterexample of the rule: rank by rowid re-draws everybody's sample."""
         before = clinic.registered_rows(tmp_path / "a", OTHERS + MINE[:1])
         after = clinic.registered_rows(tmp_path / "b", MINE[:2] + OTHERS)
-        assert [r for r in before if r[0] != "me"] == [r for r in after if r[0] != "me"]
+        mine = hash_owner("me", clinic.KEY)
+        assert [r for r in before if r[0] != mine] == [r for r in after if r[0] != mine]
 
     def test_over_any_history_of_versions(self, tmp_path):
         file, place = clinic.register(tmp_path / "x", MINE + OTHERS)
-        first = duckdb.connect(str(place.version(1) / "data.duckdb"), read_only=True).execute(
-            "SELECT * EXCLUDE (dither_unit) FROM visits WHERE dither_owner = 'me' ORDER BY ALL"
-        )
-        kept = first.fetchall()
+
+        mine = hash_owner("me", place.key_file.read_bytes())
+
+        def read_mine(version):
+            copy = place.version(version) / "data.duckdb"
+            with duckdb.connect(str(copy), read_only=True) as connection:
+                return connection.execute(
+                    f"SELECT * EXCLUDE (dither_unit) FROM visits WHERE {OWNERS} = '{mine}' "
+                    "ORDER BY ALL"
+                ).fetchall()
+
+        kept = read_mine(1)
         for version, rows in enumerate([OTHERS, MINE, OTHERS[::-1] + MINE[::-1]], 2):
             clinic.write_csv(file.parent / "visits.csv", rows)
             assert steward.register(file, state=place).version == version
-        last = duckdb.connect(str(place.version(4) / "data.duckdb"), read_only=True).execute(
-            "SELECT * EXCLUDE (dither_unit) FROM visits WHERE dither_owner = 'me' ORDER BY ALL"
-        )
-        assert last.fetchall() == kept
+        assert kept
+        assert read_mine(4) == kept
 
     def test_planted_bug_rank_by_position_is_caught(self, tmp_path, monkeypatch):
         honest = limits.keep_rows_sql
@@ -110,6 +118,14 @@ def test_kept_rows_are_a_function_of_the_owners_rows_as_a_multiset(examples, tmp
     run_examples(check_rows, examples, strategies)
 
 
+def test_the_copy_names_nobody(tmp_path):
+    """Rows have the number of their owner; the id itself is nowhere in the file."""
+    clinic.registered_rows(tmp_path, [clinic.row("visit-unmistakable", "zebra-unmistakable")])
+    content = (tmp_path / "data.duckdb").read_bytes()
+    assert b"visit-unmistakable" in content  # a text of a row would be seen
+    assert b"zebra" not in content
+
+
 def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path):
     rows = [
         clinic.row("v", "a"),
@@ -118,7 +134,7 @@ def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path)
         clinic.row("w", "b"),
     ]
     owners = [found[0] for found in clinic.registered_rows(tmp_path, rows)]
-    assert owners == ["a", "b", "b"]
+    assert sorted(owners) == sorted(hash_owner(owner, clinic.KEY) for owner in "abb")
 
 
 def test_fields_of_the_digest_cannot_run_into_each_other(tmp_path):

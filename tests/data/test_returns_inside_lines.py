@@ -12,6 +12,7 @@ from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.data.register.registration import write_copy_and_facts
 from tests.datasets.one_table import write_catalog
+from tests.datasets.owners import OWNERS, hash_owner
 
 CATALOG = parse(write_catalog({"note": "{type: text, width: 9, nulls: keep}"}))
 OTHERS = [b"p1,a", b"p2,b", b"p3,c", b'p4,"q,q"', b"p5,e"]
@@ -23,9 +24,9 @@ def owners(folder: Path, lines: list[bytes], end: bytes) -> list[str]:
     target = folder / "data.duckdb"
     write_copy_and_facts(CATALOG, folder, bytes(32), target, folder / "spill", lambda _: None)
     with duckdb.connect(str(target), read_only=True) as connection:
-        return [
-            row[0] for row in connection.sql("SELECT dither_owner FROM one ORDER BY 1").fetchall()
-        ]
+        rows = connection.sql(f"SELECT {OWNERS} FROM one").fetchall()
+    names = {hash_owner(f"p{number}", bytes(32)): f"p{number}" for number in range(1, 6)}
+    return sorted(names.get(owner, "another") for (owner,) in rows)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_a_return_inside_quotes_is_a_line_break_inside_a_field(tmp_path):
 
 
 def test_a_line_end_cut_in_two_by_the_reader_is_one(tmp_path):
-    """The file is looked through in parts of 2**24 bytes; a part may end between return and line
+    """The file is looked through in parts of 2**17 bytes; a part may end between return and line
     feed."""
     from dither.data.register.csv_lines import count_lines
 

@@ -24,6 +24,7 @@ from dither.data.register.sources import text_rows
 from dither.errors import CatalogError
 from tests.datasets import clinic
 from tests.datasets.one_table import write_catalog
+from tests.datasets.owners import OWNERS, hash_owner
 
 MOST = 2**63 - 1
 TIMESTAMP = (
@@ -71,9 +72,10 @@ def register(folder: Path, engine: str = "parquet", **columns: tuple[str, pa.Arr
     catalog = catalog_of(engine, **{column: words for column, (words, _) in columns.items()})
     counts = write_data(folder, catalog)
     with duckdb.connect(str(folder / "data.duckdb"), read_only=True) as connection:
-        rows = connection.execute(
-            f"SELECT {', '.join(columns)} FROM odd ORDER BY dither_owner"
-        ).fetchall()
+        found = connection.execute(f"SELECT {OWNERS}, {', '.join(columns)} FROM odd").fetchall()
+    by_owner = {row[0]: row[1:] for row in found}
+    owners = [hash_owner(person, clinic.KEY) for person in people.to_pylist()]
+    rows = [by_owner[owner] for owner in owners if owner in by_owner]
     return dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)), counts
 
 
@@ -270,8 +272,9 @@ class TestIds:
         write_source(tmp_path, "parquet", patient=EXACT["decimal(38, 0)"], x=pa.array([1, 2]))
         write_data(tmp_path, catalog_of(x=INTEGER))
         with duckdb.connect(str(tmp_path / "data.duckdb"), read_only=True) as connection:
-            found = connection.execute("SELECT dither_owner FROM odd ORDER BY 1").fetchall()
-        assert [row[0] for row in found] == [str(10**37), str(10**37 + 1)]
+            found = connection.execute(f"SELECT {OWNERS} FROM odd").fetchall()
+        ids = (str(10**37), str(10**37 + 1))
+        assert {row[0] for row in found} == {hash_owner(owner, clinic.KEY) for owner in ids}
 
     @pytest.mark.parametrize("kind", ROUNDED)
     def test_ids_that_are_rounded_are_refused_with_the_remedy(self, tmp_path, kind):

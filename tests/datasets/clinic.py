@@ -10,6 +10,7 @@ from dither.catalog import Catalog, parse
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy
 from dither.state import State
+from tests.datasets.owners import OWNERS
 
 CATALOG = """\
 dither: 1
@@ -106,7 +107,8 @@ def registered_rows(
     measurer(folder, rows, facts, key).close()
     with duckdb.connect(str(folder / "data.duckdb"), read_only=True) as connection:
         return sorted(
-            connection.execute("SELECT * EXCLUDE (dither_unit) FROM visits").fetchall(), key=repr
+            connection.execute(f"SELECT {OWNERS}, * EXCLUDE (dither_unit) FROM visits").fetchall(),
+            key=repr,
         )
 
 

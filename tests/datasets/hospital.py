@@ -27,6 +27,7 @@ from dither.plan.analyse import analyse_node
 from dither.plan.domain import Domain, is_stored
 from dither.plan.facts import Facts
 from tests.datasets.catalog_texts import write_head, write_private_head
+from tests.datasets.owners import OWNERS, hash_owner
 
 CATALOG = (
     write_head("hospital", "residents", "person: {protected: true}")
@@ -163,6 +164,7 @@ class Registered:
     measurer: Measurer
     oracle: naive.NaiveDatabase
     sample_key: bytes = bytes(32)
+    key: bytes = KEY
 
     def rows(self, plan: Plan) -> Counter[Any]:
         """The rows of a plan in the engine: owner and values in their own units."""
@@ -188,11 +190,11 @@ class Registered:
         return names, cursor.fetchall()
 
     def owners(self) -> dict[Any, str]:
-        """The name of each owner's number, which is the same in all tables."""
+        """The owner of each number, which is the same in all tables."""
         found: dict[Any, str] = {}
         for table in self.catalog.private_tables:
             for number, owner in self.fetch(
-                f'SELECT DISTINCT dither_unit, dither_owner FROM "{table.name}"'
+                f'SELECT DISTINCT dither_unit, {OWNERS} FROM "{table.name}"'
             )[1]:
                 assert found.setdefault(number, owner) == owner
         assert len(set(found.values())) == len(found)
@@ -203,7 +205,11 @@ class Registered:
         here = analyse_node(plan, self.catalog, self.facts)
         found = naive.naive_rows(plan, self.oracle)
         return Counter(
-            (owner, tuple(plain(row[name]) for name in here.columns)) for owner, row in found
+            (
+                None if owner is None else hash_owner(owner, self.key),
+                tuple(plain(row[name]) for name in here.columns),
+            )
+            for owner, row in found
         )
 
 
@@ -254,6 +260,6 @@ def registered(rows: Raws, facts: Catalog | None = None, key: bytes = KEY) -> It
         measurer = Measurer(folder / "data.duckdb", known, found)
         try:
             oracle = naive.register(rows, known, key)
-            yield Registered(known, found, measurer, naive.with_sample(oracle, bytes(32)))
+            yield Registered(known, found, measurer, naive.with_sample(oracle, bytes(32)), key=key)
         finally:
             measurer.close()

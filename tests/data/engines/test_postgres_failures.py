@@ -26,10 +26,10 @@ SUM = "SELECT SUM(cost) AS s FROM visits"
 class Site:
     """A clinic registered in a server that a test may stop."""
 
-    def __init__(self, server: Any, folder: Path) -> None:
+    def __init__(self, server: Any, folder: Path, people: int = 50) -> None:
         self.server = server
         self.location = server.get_uri()
-        rows = [clinic.row(f"v{i}", f"p{i}") for i in range(50)]
+        rows = [clinic.row(f"v{i}", f"p{i}") for i in range(people)]
         make_table(self.location, "visits", rows)
         self.file = folder / "clinic.yaml"
         line = f'source: {{engine: postgres, location: "{self.location}"}}'

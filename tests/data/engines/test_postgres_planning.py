@@ -9,7 +9,7 @@ import pytest
 from tests.data.engines.twins import on_engine
 from tests.datasets import hospital
 
-JOINED = "SELECT count(*) FROM patients p JOIN visits v ON v.dither_owner = p.dither_owner"
+JOINED = "SELECT count(*) FROM patients p JOIN visits v ON v.dither_unit = p.dither_unit"
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from dither.errors import CatalogError, RefusedError
 from dither.state import State
 from tests.data.test_differential import ODD
 from tests.datasets import clinic
+from tests.datasets.owners import hash_owner
 
 ODD_TEXTS = [
     *(text for text in ODD if text),
@@ -124,8 +125,10 @@ def test_typed_columns_are_read_as_their_values(postgres, tmp_path):
     finally:
         with psycopg.connect(postgres, autocommit=True) as connection:
             connection.execute("ALTER ROLE CURRENT_USER RESET DateStyle")
-    names = ["owner", "rank", "a", "b", *clinic.COLUMNS[:1], *clinic.COLUMNS[2:]]
-    by_owner = {row[0]: dict(zip(names, row, strict=False)) for row in found}
+    names = ["rank", "a", "b", *clinic.COLUMNS[:1], *clinic.COLUMNS[2:]]
+    people = {hash_owner(f"p{i}", clinic.KEY): f"p{i}" for i in range(6)}
+    named = [dict(zip(names, row, strict=False)) for row in found]
+    by_owner = {people[f"{row['a']}:{row['b']}"]: row for row in named}
     costs = {owner: row["cost"] for owner, row in by_owner.items()}
     assert costs == {"p0": 10, "p1": 50001, "p2": -1000, "p3": 50000, "p4": 0, "p5": 30}
     null_day = 20088 + 1  # the day after the last one of the bounds

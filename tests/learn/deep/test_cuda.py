@@ -10,7 +10,11 @@ import torch
 from torch import nn
 
 from dither.errors import ParameterError
+from dither.learn.deep.clipping import find_weights
+from dither.learn.deep.contributions import CANCELLATION, OuterProducts
 from dither.learn.deep.device_noise import DeviceNoiseDrawer
+from dither.learn.deep.integer_sums import bound_roundings, can_add_integers
+from dither.learn.deep.precision import wide_sums
 from tests.learn.deep.runs import find_distance, make_trainer, sum_slots
 
 pytestmark = pytest.mark.all
@@ -60,8 +64,7 @@ if torch.cuda.is_available():
         run = trainer._run
         assert isinstance(run.release._drawer, DeviceNoiseDrawer)
         assert run.release._drawer._has_kernels
-        is_recorded = run._graph is not None
-        assert is_recorded == (name != "tokens")  # sums of equal tokens wait for the host
+        assert run._graph is not None
         for token in tokens:
             trainer.step(token)
         assert all(
@@ -69,6 +72,28 @@ if torch.cuda.is_available():
             for a, b in zip(before, model.parameters(), strict=True)
         )
         assert trainer.guarantee.epsilon <= 2
+
+    def test_wide_layers_add_up_in_integers() -> None:
+        """Kernels give the twins' numbers, and a unit with numbers that are none adds nothing."""
+        assert can_add_integers(CUDA)
+        generator = torch.Generator().manual_seed(3)
+        inputs = torch.randn((30, 49, 90), generator=generator)
+        gradients = torch.randn((30, 49, 60), generator=generator)
+        gradients[4, 5, 6] = float("nan")
+        outer = OuterProducts(inputs.to(CUDA), gradients.to(CUDA), (60, 90))
+        lengths = outer.lengths()
+        weights = find_weights(lengths, 1.0)
+        with wide_sums(CANCELLATION * 1.0):
+            total = outer.add_weighted(weights, lengths.is_sane, 30).cpu()
+        gradients[4] = 0
+        exact = torch.einsum("u,uto,uti->oi", weights.cpu(), gradients.double(), inputs.double())
+        assert not bool(lengths.is_sane[4]) and int(lengths.is_sane.sum()) == 29
+        limit = 30 * float(bound_roundings([49 * 150], CANCELLATION))
+        assert 0 < float((total - exact).norm()) <= limit
+        formed = torch.einsum("uto,uti->uoi", gradients.double(), inputs.double())
+        assert bool(
+            (lengths.squares.cpu() >= formed.square().sum((1, 2)))[lengths.is_sane.cpu()].all()
+        )
 
     def test_virtual_batches_of_a_recorded_step_add_up() -> None:
         """Without noise, every unit of a step pushes its own weight, in whatever block it is."""

@@ -14,8 +14,9 @@ from torch import nn
 from dither.errors import ParameterError
 from dither.learn.deep import contributions
 from dither.learn.deep.clipping import clip_flat, find_weights
-from dither.learn.deep.contributions import CANCELLATION, EmbeddingRows, OuterProducts, wide_sums
+from dither.learn.deep.contributions import CANCELLATION, EmbeddingRows, OuterProducts
 from dither.learn.deep.float_error import SLACK, SumShape, bound_sensitivity, bound_sum_error
+from dither.learn.deep.precision import wide_sums
 from tests.learn.deep.runs import find_distance, make_trainer, sum_slots
 from tests.learn.deep.test_contributions import CLIP, EXTREMES, measure
 
@@ -47,8 +48,8 @@ def test_short_products_never_measure_a_unit_as_too_short(short, a: float, g: fl
     lengths = outer.lengths()
     if bool(lengths.is_sane):
         assert float(lengths.squares) >= find_norm(outer) ** 2
-    for is_wide in (False, True):
-        with wide_sums(is_wide):
+    for widest in (None, CANCELLATION * CLIP):
+        with wide_sums(widest):
             total = clip_flat({"w": outer}, CLIP, torch.ones(1), 1).sums
         assert measure(total) <= CLIP * (1 + (1 + CANCELLATION) * float(SLACK))
 
@@ -89,7 +90,7 @@ def test_wide_sums_have_the_error_that_is_paid_for() -> None:
     outer = OuterProducts(inputs, gradients, (3, 6))
     lengths = outer.lengths()
     weights = find_weights(lengths, 1.0)
-    with wide_sums(True):
+    with wide_sums(CANCELLATION * 1.0):
         total = outer.add_weighted(weights, lengths.is_sane, 600)
     exact = [
         math.fsum((weights[:, None] * gradients[:, :, 0] * inputs[:, :, k].double()).flatten())

@@ -23,7 +23,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 def open_lines(path: Path, delimiter: str, names: list[str]) -> pa.RecordBatchReader:
-    """Open a reader of the lines after the first, their fields as texts with these names."""
+    """Open a reader of the lines after the first, their fields as texts, empty ones as nulls."""
     schema = pa.schema([(column, pa.string()) for column in names])
     return pa.RecordBatchReader.from_batches(schema, _read_lines(path, delimiter, schema))
 
@@ -40,7 +40,7 @@ def _read_lines(path: Path, delimiter: str, schema: pa.Schema) -> Iterator[pa.Re
         ignore_empty_lines=len(schema.names) > 1,
     )
     converting = pacsv.ConvertOptions(
-        column_types=schema, strings_can_be_null=False, check_utf8=True
+        column_types=schema, strings_can_be_null=True, null_values=[""], check_utf8=True
     )
     for slab in _cut_lines(path):
         table = pacsv.read_csv(pa.BufferReader(slab), reading, parsing, converting)

@@ -27,6 +27,7 @@ from dither.plan.facts import NO_FACTS, Facts
 KEY = "concat('64:', getvariable('dither_key'))"
 PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
 UNITS = "dither_units"
+"""Every owner with number and hash, while registration runs: the copy itself names nobody."""
 COUNTED = "dither_counted"
 RANKED = "dither_ranked"
 UNRANKED = 0
@@ -93,19 +94,21 @@ def _rank_rows(rows: str, partition: str, order: str) -> str:
 
 
 def make_units() -> str:
-    """SQL: the empty table of owners, for all tables of one registration."""
-    return (
-        f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, "
-        f"{HASH_B} INTEGER)"
-    )
+    """SQL: the empty table of owners, for all tables of one registration.
+
+    Rows of the copy name their owner by number: texts take as long to write as all the rest.
+    """
+    columns = f"{OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, {HASH_B} INTEGER"
+    return f"CREATE TEMP TABLE {UNITS} ({columns})"
 
 
 def count_rows(source: str) -> str:
-    """Write SQL that makes the table of owners of some rows, with how many rows each has."""
-    return (
-        f"CREATE OR REPLACE TEMP TABLE {COUNTED} AS SELECT {OWNER}, count(*) AS dither_rows FROM "
-        f"({source}) GROUP BY {OWNER}"
-    )
+    """Write SQL that makes the table of owners of some rows: how many rows each has, and its hash.
+
+    The hashes are computed here because all threads do: numbering owners is the work of one.
+    """
+    counted = f"SELECT {OWNER}, count(*) AS dither_rows FROM ({source}) GROUP BY {OWNER}"
+    return f"CREATE OR REPLACE TEMP TABLE {COUNTED} AS {_add_hash(counted)}"
 
 
 def add_units() -> str:
@@ -113,10 +116,10 @@ def add_units() -> str:
 
     A number only says who is who.
     """
-    new = f"SELECT {OWNER} FROM {COUNTED} ANTI JOIN {UNITS} USING ({OWNER})"
+    new = f"SELECT * FROM {COUNTED} ANTI JOIN {UNITS} USING ({OWNER})"
     return (
         f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM "
-        f"({_number_units(_add_hash(new))})"
+        f"({_number_units(new)})"
     )
 
 
@@ -192,7 +195,7 @@ def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str
     Undeclared labels come with their key index, every owner with its hash. Nulls of integers become
     the integer that stands for them (lower/columns.py).
     """
-    outputs = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
+    outputs = [UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
         domain = declared_domain(column, table, facts)
         value = name(column.name)

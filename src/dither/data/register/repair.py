@@ -155,9 +155,11 @@ def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
         low, high = (f"CAST({float(bound)!r} AS DOUBLE)" for bound in (column.lower, column.upper))
         factor, by = ("*", column.multiplier) if column.divisor == 1 else ("/", column.divisor)
         clamped = f"greatest({low}, least({high}, {value}))"
+        largest = max(abs(column.lower_grid), abs(column.upper_grid))
+        whole = "BIGINT" if largest < 1 << 60 else "HUGEINT"
         grid = (
             f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) "
-            f"AS {dialect().type_name('HUGEINT')})"
+            f"AS {dialect().type_name(whole)})"
         )
     if isinstance(column, Bounded):
         grid = f"greatest({column.lower_grid}, least({column.upper_grid}, {grid}))"

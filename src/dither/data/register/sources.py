@@ -216,8 +216,11 @@ def text_rows(
         if through_arrow:
             by_source = dict(zip(sources, words.values(), strict=True))
             relation = _arrow_relation(connection, relation, location, table, by_source)
+    may_be_empty = source.trim or not by_all_threads
     values = [
-        name(source_name) if column in types else f"NULLIF({text_sql}, '')"
+        name(source_name)
+        if column in types
+        else (f"NULLIF({text_sql}, '')" if may_be_empty else text_sql)
         for text_sql, source_name, column in zip(texts, sources, table.column_names, strict=True)
     ]
     outputs = ", ".join(

@@ -15,11 +15,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dither.learn.deep.contributions import CANCELLATION, Contribution, Lengths, are_sane
+from dither.learn.deep.contributions import (
+    CANCELLATION,
+    Contribution,
+    Formed,
+    Lengths,
+    are_sane,
+    order_axes,
+)
 from dither.learn.deep.gradients import Contributions
 
 _ROUND_DOWN = 1 - 2.0**-22
 """More than the rounding of a weight and of an operand to float32."""
+_SHORT = 1 << 12
+"""Numbers of a formed vector that is joined with others."""
+_SHORTS = ""
+"""The name of joined vectors, which no parameter has."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,46 @@ def clip_flat(
     contributions: Contributions, clip: float, is_present: Tensor, block: int
 ) -> ClippedSum:
     """Clip all parameters together."""
-    lengths = add_lengths(contributions.values())
+    joined = join_short(contributions)
+    lengths = add_lengths(joined.values())
     weights = find_weights(lengths, clip) * is_present
-    return ClippedSum(
-        _add_up(contributions, weights, lengths.is_sane, block),
-        count_balance(lengths, clip, is_present),
-    )
+    sums = _add_up(joined, weights, lengths.is_sane, block)
+    return ClippedSum(split_short(sums, contributions), count_balance(lengths, clip, is_present))
+
+
+def join_short(contributions: Contributions) -> Contributions:
+    """The same vectors with short formed ones (biases, scales) side by side as one: a layer's own
+    would cost more to launch than to compute."""
+    shorts = _list_shorts(contributions)
+    if len(shorts) < 2:
+        return contributions
+    joined = {name: kept for name, kept in contributions.items() if name not in shorts}
+    values = torch.cat([formed.values.flatten(1) for formed in shorts.values()], 1)
+    return joined | {_SHORTS: Formed(values)}
+
+
+def split_short(sums: dict[str, Tensor], contributions: Contributions) -> dict[str, Tensor]:
+    """Sums of `join_short` by parameter."""
+    if _SHORTS not in sums:
+        return sums
+    shorts = _list_shorts(contributions)
+    pieces = sums[_SHORTS].split([formed.values[0].numel() for formed in shorts.values()])
+    split = {
+        name: order_axes(piece.view(formed.values.shape[1:]), formed.axes)
+        for (name, formed), piece in zip(shorts.items(), pieces, strict=True)
+    }
+    return {name: split[name] if name in split else sums[name] for name in contributions}
+
+
+def _list_shorts(contributions: Contributions) -> dict[str, Formed]:
+    """Short formed vectors of the first one's type."""
+    shorts = {
+        name: formed
+        for name, formed in contributions.items()
+        if isinstance(formed, Formed) and formed.values[0].numel() <= _SHORT
+    }
+    kinds = {formed.values.dtype for formed in shorts.values()}
+    return shorts if len(kinds) == 1 else {}
 
 
 def clip_layers(
@@ -72,10 +117,12 @@ def add_lengths(contributions: Iterable[Contribution]) -> Lengths:
 
 def sum_lengths(several: Iterable[Lengths]) -> Lengths:
     """Squared norms of parameters add up; all must be sane."""
-    first, *rest = several
-    for lengths in rest:
-        first = first + lengths
-    return first
+    everything = list(several)
+    return Lengths(
+        torch.stack([lengths.squares for lengths in everything]).sum(0),
+        torch.stack([lengths.spread_squares for lengths in everything]).sum(0),
+        torch.stack([lengths.is_sane for lengths in everything]).all(0),
+    )
 
 
 def find_weights(lengths: Lengths, clip: float) -> Tensor:

@@ -10,25 +10,23 @@ the unit times places of a sequence or an image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
+from dither.learn.deep.gram_sums import ROUND_UP, find_terms, reduce_products
+from dither.learn.deep.integer_sums import add_products, can_add_integers
+from dither.learn.deep.precision import exact_products, find_widest
 
 DOUBLE = torch.float64
-_ROUND_UP = 1 + 2.0**-24
-"""More than float64 loses in a sum of squares of up to 2**28 float32 numbers."""
 _GROUP = 64
 _WIDE = 128
 """Inputs and outputs of layers whose Gram forms are taken in float32 on CUDA."""
-_VANISHED = 2.0**-123
-"""More than one product of float32 numbers and the sum that it joins lose where they vanish."""
 CANCELLATION = 8
 """How much longer, in clip norms, the products of a unit may be together than its clip norm where
 its vector is never formed."""
@@ -46,13 +44,6 @@ class Lengths:
     squares: Tensor
     spread_squares: Tensor
     is_sane: Tensor
-
-    def __add__(self, more: Lengths) -> Lengths:
-        return Lengths(
-            self.squares + more.squares,
-            self.spread_squares + more.spread_squares,
-            self.is_sane & more.is_sane,
-        )
 
 
 class Contribution(Protocol):
@@ -92,7 +83,7 @@ def squared_norms(values: Tensor) -> Tensor:
         groups = values[..., :whole].unflatten(-1, (whole // _GROUP, _GROUP))
         of_groups = torch.linalg.vector_norm(groups, dim=-1).to(DOUBLE).square().sum(-1)
         squares = squares + of_groups * (1 + 2.0**-17) + whole * 2.0**-120
-    return squares * _ROUND_UP
+    return squares * ROUND_UP
 
 
 def are_sane(squares: Tensor) -> Tensor:
@@ -110,9 +101,11 @@ def keep(values: Tensor, is_kept: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Formed:
-    """Vectors that are written out: one of the parameter's shape for each unit."""
+    """Vectors that are written out, one for each unit: of the parameter's shape, once dimensions
+    are taken in the order of `axes`, where that is given."""
 
     values: Tensor
+    axes: tuple[int, ...] | None = None
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.values.flatten(1))
@@ -120,13 +113,21 @@ class Formed:
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
         flat = keep(self.values, is_sane).flatten(1)
+        if find_widest() is not None:
+            few = max(1, _MOST_WRITTEN // flat.shape[1])
+            scales = weights.to(DOUBLE)
+            total = add_blocks(
+                lambda units: flat[units].to(DOUBLE).t() @ scales[units], len(flat), few
+            )
+            return order_axes(total.reshape(self.values.shape[1:]), self.axes)
         scale = weights.to(flat.dtype)
 
         def add_block(units: slice) -> Tensor:
             with exact_products():
                 return torch.mv(flat[units].t(), scale[units])
 
-        return add_blocks(add_block, len(flat), block).reshape(self.values.shape[1:])
+        total = add_blocks(add_block, len(flat), block).reshape(self.values.shape[1:])
+        return order_axes(total, self.axes)
 
     def shape_of_sum(self, block: int, blocks: int) -> SumShape:
         return SumShape(block, blocks, 1, _name_dtype(self.values), 1)
@@ -140,88 +141,133 @@ def has_short_products(inputs: Tensor, widths: int) -> bool:
 @dataclass(frozen=True)
 class OuterProducts:
     """Sums over positions of products g a': `inputs` a (units, positions, in) and `gradients` g
-    (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`."""
+    (units, positions, out) for a parameter of shape (out, in), reshaped to `shape`; dimensions are
+    then taken in the order of `axes`, where that is given."""
 
     inputs: Tensor
     gradients: Tensor
     shape: tuple[int, ...]
+    axes: tuple[int, ...] | None = None
 
     @property
     def positions(self) -> int:
         return int(self.inputs.shape[1])
 
     def lengths(self) -> Lengths:
-        of_inputs = squared_norms(self.inputs)
-        of_gradients = squared_norms(self.gradients)
         if self.positions == 1:
-            squares = (of_inputs * of_gradients)[:, 0] * _ROUND_UP
+            of_inputs, of_gradients = self.squared_lengths
+            squares = (of_inputs * of_gradients)[:, 0] * ROUND_UP
             return Lengths(
                 squares, squares, are_sane(of_inputs)[:, 0] & are_sane(of_gradients)[:, 0]
             )
-        spread = (of_inputs * of_gradients).sqrt().sum(1).square() * _ROUND_UP
+        if self._is_short:
+            return self._find_short_lengths()
+        of_inputs, of_gradients = self.squared_lengths
+        spread = (of_inputs * of_gradients).sqrt().sum(1).square() * ROUND_UP
         is_sane = are_sane(of_inputs).all(1) & are_sane(of_gradients).all(1)
-        return Lengths(self._gram(spread, (of_inputs, of_gradients)), spread, is_sane)
+        return Lengths(self._gram(spread), spread, is_sane)
 
-    def _gram(self, spread: Tensor, lengths: tuple[Tensor, Tensor]) -> Tensor:
-        """Squared norms from inner products of positions, plus the most that they can be off: they
-        cancel. In float64; wide layers on CUDA in float32, whose sums alone are in float64."""
-        inputs = self.inputs
-        gradients = self.gradients
-        widths = inputs.shape[2] + gradients.shape[2]
-        if not has_short_products(inputs, widths):
-            inputs = inputs.to(DOUBLE)
-            gradients = gradients.to(DOUBLE)
+    @property
+    def _is_short(self) -> bool:
+        """Whether inner products of positions are taken in float32."""
+        widths = self.inputs.shape[2] + self.gradients.shape[2]
+        return self.inputs.dtype == torch.float32 and has_short_products(self.inputs, widths)
+
+    @cached_property
+    def squared_lengths(self) -> tuple[Tensor, Tensor]:
+        """Upper bounds of the squared lengths of inputs and gradients of every position."""
+        return squared_norms(self.inputs), squared_norms(self.gradients)
+
+    def _find_short_lengths(self) -> Lengths:
+        """Lengths from inner products in float32, whose diagonals are the squared lengths of
+        positions: operands are read once."""
         with exact_products():
-            of_inputs = torch.bmm(inputs, inputs.mT).to(DOUBLE)
-            of_gradients = torch.bmm(gradients, gradients.mT).to(DOUBLE)
-        squares = (of_inputs * of_gradients).sum((1, 2)).clamp(min=0)
-        roundings = bound_relative_error(widths + 8, _name_dtype(inputs))
+            of_inputs = torch.bmm(self.inputs, self.inputs.mT)
+            of_gradients = torch.bmm(self.gradients, self.gradients.mT)
+        terms = find_terms(self.inputs.shape[2], self.gradients.shape[2], self.positions)
+        sums = reduce_products(of_inputs, of_gradients, terms)
+        self.__dict__["squared_lengths"] = (sums.input_squares, sums.gradient_squares)
+        return Lengths(sums.squares, sums.spread_squares, sums.insane == 0)
+
+    def _gram(self, spread: Tensor) -> Tensor:
+        """Squared norms from inner products of positions in float64, plus the most that they can be
+        off: they cancel."""
+        inputs = self.inputs.to(DOUBLE)
+        gradients = self.gradients.to(DOUBLE)
+        products = torch.bmm(inputs, inputs.mT) * torch.bmm(gradients, gradients.mT)
+        squares = products.sum((1, 2)).clamp(min=0)
+        widths = inputs.shape[2] + gradients.shape[2]
+        roundings = bound_relative_error(widths + 8, "float64")
         error = float(roundings + 2 * bound_relative_error(self.positions**2, "float64"))
-        error *= _ROUND_UP
-        if inputs.dtype == torch.float32:
-            longest = lengths[0].sqrt().sum(1).square() + lengths[1].sqrt().sum(1).square()
-            squares = squares + longest * (widths * _VANISHED)
-        return torch.minimum(squares + error * spread, spread) * _ROUND_UP
+        return torch.minimum(squares + error * ROUND_UP * spread, spread) * ROUND_UP
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        total = self._add_products(weights, is_sane, block).reshape(self.shape)
+        return order_axes(total, self.axes)
+
+    def _add_products(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
+        limit = find_widest()
+        if limit is not None and self._adds_integers:
+            return add_products(
+                self.inputs, self.gradients, self.squared_lengths, weights * is_sane, limit
+            )
         inputs = keep(self.inputs, is_sane)
         gradients = keep(self.gradients, is_sane)
-        if _is_wide.get() and self.positions > 1:
+        if limit is not None:
             scaled = gradients.to(DOUBLE).mul_(weights[:, None, None]).flatten(0, 1)
-            products = torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
-            return products.to(inputs.dtype).reshape(self.shape)
+            return torch.mm(scaled.t(), inputs.to(DOUBLE).flatten(0, 1))
         scaled = gradients * weights.to(gradients.dtype)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
             return torch.mm(scaled[units].flatten(0, 1).t(), inputs[units].flatten(0, 1))
 
         with exact_products():
-            return add_blocks(add_block, len(inputs), block).reshape(self.shape)
+            return add_blocks(add_block, len(inputs), block)
+
+    @property
+    def _adds_integers(self) -> bool:
+        """Whether a wide sum is taken in integers: on CUDA, where operands are float32."""
+        is_many = self.positions > 1 and self.inputs.dtype == torch.float32
+        return is_many and can_add_integers(self.inputs.device)
 
     def shape_of_sum(self, block: int, blocks: int) -> SumShape:
         cancellation = 1 if self.positions == 1 else CANCELLATION
-        return SumShape(block, blocks, self.positions, _name_dtype(self.inputs), cancellation)
+        widths = self.inputs.shape[2] + self.gradients.shape[2]
+        return SumShape(
+            block,
+            blocks,
+            self.positions,
+            _name_dtype(self.inputs),
+            cancellation,
+            rounded=self.positions * widths if self._adds_integers else 0,
+        )
 
     def form(self) -> Formed:
         """The vectors, written out."""
         with exact_products():
             products = torch.bmm(self.gradients.mT, self.inputs)
-        return Formed(products.reshape(-1, *self.shape))
+        return Formed(products.reshape(-1, *self.shape), self.axes)
 
-    def choose(self) -> Contribution:
-        """The cheaper form: forming costs out * in numbers a unit, the Gram form positions**2
-        products of (in + out); formed vectors also have the better bound."""
+    def choose(self, is_formed: bool | None = None) -> Contribution:
+        """The form that was measured as the cheaper one; else by formula: forming costs out * in
+        numbers a unit, the Gram form positions**2 products of (in + out)"""
         units, positions, width = self.inputs.shape
         out = self.gradients.shape[2]
         if positions == 1:
             return self
+        if is_formed is not None:
+            return self.form() if is_formed else self
         gram = positions * positions * (width + out)
         is_gram_cheaper = gram < width * out
         if self.inputs.is_cuda:  # where writing numbers down costs more than multiplying them
             is_gram_cheaper = units * width * out > _MOST_WRITTEN and gram < 64 * width * out
-        if is_gram_cheaper or units * width * out > _MOST_FORMED:
-            return self
-        return self.form()
+        return self.form() if can_form(self) and not is_gram_cheaper else self
+
+
+def can_form(outer: OuterProducts) -> bool:
+    """Whether vectors are few enough to be written out."""
+    numbers = len(outer.inputs) * outer.inputs.shape[2] * outer.gradients.shape[2]
+    return bool(numbers <= _MOST_FORMED)
 
 
 @dataclass(frozen=True)
@@ -263,15 +309,16 @@ class EmbeddingRows:
 
     def lengths(self) -> Lengths:
         squares = squared_norms(self.gradients)
-        total = squares.sum(1) * _ROUND_UP
+        total = squares.sum(1) * ROUND_UP
         return Lengths(total, total, are_sane(squares).all(1))
 
     def add_weighted(self, weights: Tensor, is_sane: Tensor, block: int) -> Tensor:
-        gradients = keep(self.gradients, is_sane)
-        scaled = gradients * weights.to(gradients.dtype)[:, None, None]
+        kind = self.gradients.dtype if find_widest() is None else DOUBLE
+        gradients = keep(self.gradients, is_sane).to(kind)
+        scaled = gradients * weights.to(kind)[:, None, None]
 
         def add_block(units: slice) -> Tensor:
-            total = torch.zeros(self.shape, dtype=gradients.dtype, device=gradients.device)
+            total = torch.zeros(self.shape, dtype=kind, device=gradients.device)
             return total.index_add_(0, self.places[units].flatten(), scaled[units].flatten(0, 1))
 
         return add_blocks(add_block, len(gradients), block)
@@ -287,62 +334,36 @@ class EmbeddingRows:
         return Formed(tables.scatter_add_(1, places, self.gradients))
 
 
-def join(contributions: list[OuterProducts | EmbeddingRows | Formed]) -> Contribution:
+def join(
+    contributions: list[OuterProducts | EmbeddingRows | Formed], is_formed: bool | None = None
+) -> Contribution:
     """One contribution for a parameter that is used several times: vectors are added up before
-    norms are taken (summed norms would be wrong)."""
+    norms are taken (summed norms would be wrong). Formed where it says so, else by formula."""
     if len(contributions) == 1:
         first = contributions[0]
-        return first.choose() if isinstance(first, OuterProducts) else first
-    if all(isinstance(use, OuterProducts) for use in contributions):
-        outers = [use for use in contributions if isinstance(use, OuterProducts)]
+        return first.choose(is_formed) if isinstance(first, OuterProducts) else first
+    outers = [use for use in contributions if isinstance(use, OuterProducts)]
+    if len(outers) == len(contributions) and len({use.axes for use in outers}) == 1:
         inputs = torch.cat([use.inputs for use in outers], 1)
         gradients = torch.cat([use.gradients for use in outers], 1)
-        return OuterProducts(inputs, gradients, outers[0].shape).choose()
+        return OuterProducts(inputs, gradients, outers[0].shape, outers[0].axes).choose(is_formed)
     formed = [use if isinstance(use, Formed) else use.form() for use in contributions]
-    total = formed[0].values
+    total = order_units(formed[0])
     for use in formed[1:]:
-        total = total + use.values
+        total = total + order_units(use)
     return Formed(total)
 
 
-_is_wide: ContextVar[bool] = ContextVar("is_wide", default=False)
+def order_axes(total: Tensor, axes: tuple[int, ...] | None) -> Tensor:
+    """A sum with its dimensions in the parameter's order."""
+    return total if axes is None else total.permute(axes).contiguous()
 
 
-@contextmanager
-def wide_sums(is_wide: bool) -> Iterator[None]:
-    """Whether products of several positions are added up in float64, all slots at once."""
-    token = _is_wide.set(is_wide)
-    try:
-        yield
-    finally:
-        _is_wide.reset(token)
-
-
-_is_relaxed: ContextVar[bool] = ContextVar("is_relaxed", default=False)
-
-
-@contextmanager
-def relaxed_products(is_relaxed: bool) -> Iterator[None]:
-    """Whether products may be taken as torch is set up, without a proved error."""
-    token = _is_relaxed.set(is_relaxed)
-    try:
-        yield
-    finally:
-        _is_relaxed.reset(token)
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Products of float32 matrices are not shortened to TF32 or less, but where relaxed."""
-    before = torch.get_float32_matmul_precision()
-    if before == "highest" or _is_relaxed.get():
-        yield
-        return
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def order_units(formed: Formed) -> Tensor:
+    """Vectors of units with their dimensions in the parameter's order."""
+    if formed.axes is None:
+        return formed.values
+    return formed.values.permute(0, *(axis + 1 for axis in formed.axes))
 
 
 def _name_dtype(values: Tensor) -> str:

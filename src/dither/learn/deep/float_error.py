@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.errors import ParameterError
+from dither.learn.deep.integer_sums import bound_roundings
 
 UNIT_ROUNDOFF = {"float32": Fraction(1, 2**24), "float64": Fraction(1, 2**53)}
 LARGEST_NORM = 2.0**60
@@ -39,7 +40,7 @@ def bound_relative_error(terms: int, dtype: str) -> Fraction:
 @dataclass(frozen=True)
 class SumShape:
     """How a sum over slots is computed: blocks of `block` slots with `positions` products each in
-    `dtype`, then blocks added up in `dtype`; wide sums of several positions in float64.
+    `dtype`, then blocks added up in `dtype`; wide sums in float64.
 
     `cancellation` bounds the sum of lengths of a unit's products over the length of their sum, in
     units of the clip norm: 1 where a unit's vector is formed before it is added.
@@ -51,19 +52,15 @@ class SumShape:
     dtype: str
     cancellation: int
     is_wide: bool = False
+    rounded: int = 0
+    """Numbers of a unit's operands that a wide sum rounds to integers."""
 
     @property
     def error(self) -> Fraction:
-        """The error of the sum for each slot, in clip norms.
-
-        A wide sum takes products in float64, then rounds and adds sums of blocks in `dtype`.
-        """
-        if self.is_wide and self.positions > 1:
-            terms = self.block * self.blocks * self.positions + 3
-            products = bound_relative_error(terms, "float64")
-            return products * self.cancellation + 2 * bound_relative_error(
-                self.blocks + 2, self.dtype
-            )
+        """The error of the sum for each slot, in clip norms."""
+        if self.is_wide:
+            terms = self.block * self.blocks * self.positions + self.blocks + 3
+            return bound_relative_error(terms, "float64") * self.cancellation
         terms = self.block * self.positions + self.blocks + 3
         return bound_relative_error(terms, self.dtype) * self.cancellation
 
@@ -78,4 +75,8 @@ def bound_sensitivity(shapes: list[SumShape], capacity: int) -> Fraction:
     if not shapes:
         return 1 + SLACK
     own = SLACK * (1 + max(shape.cancellation for shape in shapes))
+    rounded = [shape for shape in shapes if shape.is_wide and shape.rounded]
+    if rounded:
+        cancellation = max(shape.cancellation for shape in rounded)
+        own += bound_roundings([shape.rounded for shape in rounded], cancellation)
     return 1 + own + 2 * bound_sum_error(shapes, capacity)

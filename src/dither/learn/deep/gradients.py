@@ -17,6 +17,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad, vmap
 
 from dither.learn.deep.contributions import Contribution, EmbeddingRows, Formed, OuterProducts, join
+from dither.learn.deep.forms import Forms
 from dither.learn.deep.layers import CLOSED_FORMS, LayerCall
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -40,12 +41,23 @@ def has_closed_forms(model: nn.Module) -> bool:
     return not any(getattr(layer, "parametrizations", None) for layer in model.modules())
 
 
+def lay_channels_last(rows: Tensor) -> Tensor:
+    """Images in another order in memory, which layers keep; other rows as they are."""
+    if rows.dim() != 4 or not rows.dtype.is_floating_point:
+        return rows
+    laid = torch.empty(
+        rows.shape, dtype=rows.dtype, device=rows.device, memory_format=torch.channels_last
+    )
+    return laid.copy_(rows)
+
+
 class BookKeeper:
     """Runs a model and keeps what closed forms need: inputs and outputs of layers."""
 
-    def __init__(self, model: nn.Module, loss: LossFunction) -> None:
+    def __init__(self, model: nn.Module, loss: LossFunction, forms: Forms | None = None) -> None:
         self._model = model
         self._loss = loss
+        self._forms = Forms() if forms is None else forms
         self.trained = list_trained(model)
         self._names = {parameter: name for name, parameter in self.trained.items()}
         self._calls: list[tuple[nn.Module, Tensor, GradientEdge]] = []
@@ -65,6 +77,8 @@ class BookKeeper:
     ) -> tuple[Contributions, Tensor]:
         """Contributions, and the weighted loss of every row, to differentiate once more."""
         self._calls.clear()
+        if self._forms.is_channels_last:
+            rows = lay_channels_last(rows)
         with self._listening():
             losses = self._loss(self._model(rows), targets) * row_weights
         edges = [edge for _, _, edge in self._calls]
@@ -78,7 +92,9 @@ class BookKeeper:
                     call = LayerCall(layer, _widen(value), _widen(gradient), units)
                     self._note(call, uses)
             self._calls.clear()
-            return {name: join(several) for name, several in uses.items()}, losses
+            is_formed = self._forms.is_formed
+            joined = {name: join(several, is_formed.get(name)) for name, several in uses.items()}
+            return joined, losses
 
     def _note(
         self, call: LayerCall, uses: dict[str, list[OuterProducts | EmbeddingRows | Formed]]

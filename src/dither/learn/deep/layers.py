@@ -74,14 +74,45 @@ def convolution(call: LayerCall) -> Iterator[Use]:
         sums = gradients.sum(2).reshape(call.units, -1, gradients.shape[1])
         yield layer.bias, Formed(sums.sum(1))
     if is_trained(layer.weight):
-        patches = _unfold(layer, call.value)
-        yield layer.weight, _multiply_patches(call, layer, patches, gradients.mT)
+        padded = _pad(layer, call.value)
+        if has_last_channels(layer, padded):
+            yield layer.weight, _multiply_last(call, layer, padded, gradients.mT)
+        else:
+            patches = _unfold(layer, padded)
+            yield layer.weight, _multiply_patches(call, layer, patches, gradients.mT)
 
 
-def _unfold(layer: nn.Conv1d | nn.Conv2d, value: Tensor) -> Tensor:
-    """Patches (rows, places, channels * kernel) of a padded input."""
+def _pad(layer: nn.Conv1d | nn.Conv2d, value: Tensor) -> Tensor:
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-    padded = functional.pad(value, layer._reversed_padding_repeated_twice, mode=mode)
+    return functional.pad(value, layer._reversed_padding_repeated_twice, mode=mode)
+
+
+def has_last_channels(layer: nn.Conv1d | nn.Conv2d, padded: Tensor) -> bool:
+    """Whether channels lie last in memory, so that patches are copied in long runs."""
+    return (
+        isinstance(layer, nn.Conv2d)
+        and layer.groups == 1
+        and padded.shape[1] > 1
+        and padded.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _multiply_last(
+    call: LayerCall, layer: nn.Conv1d | nn.Conv2d, padded: Tensor, gradients: Tensor
+) -> OuterProducts:
+    """Products of gradients with patches whose channels lie last."""
+    sizes = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
+    patches = padded.permute(0, 2, 3, 1)
+    for axis, (kernel, stride, dilation) in enumerate(sizes, 1):
+        patches = patches.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]
+    flat = patches.permute(0, 1, 2, 4, 5, 3).flatten(3).flatten(1, 2)
+    out, channels, height, width = layer.weight.shape
+    shape = (out, height, width, channels)
+    return OuterProducts(call.positions(flat), call.positions(gradients), shape, (0, 3, 1, 2))
+
+
+def _unfold(layer: nn.Conv1d | nn.Conv2d, padded: Tensor) -> Tensor:
+    """Patches (rows, places, channels * kernel) of a padded input."""
     if isinstance(layer, nn.Conv1d):
         padded = padded[:, :, None]
     kernel, stride, dilation = (

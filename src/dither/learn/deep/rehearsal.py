@@ -9,7 +9,9 @@ device and kernels of the run. It is a test, and the certificate names what stay
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,8 @@ from torch import Tensor, nn
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import add_lengths
 from dither.learn.deep.contributions import Contribution, EmbeddingRows, Formed, OuterProducts
-from dither.learn.deep.float_error import SumShape
+from dither.learn.deep.float_error import SumShape, bound_sensitivity
+from dither.learn.deep.forms import Forms, measure_forms, time_work
 from dither.learn.deep.gradients import (
     BookKeeper,
     Contributions,
@@ -26,8 +29,12 @@ from dither.learn.deep.gradients import (
     has_closed_forms,
     list_trained,
 )
-from dither.learn.deep.stage import Batch, StepShapes, refused_orders
+from dither.learn.deep.stage import UNORDERED, Batch, StepShapes, refused_orders
 
+LARGEST_MOVED = Fraction(105, 100)
+"""Clip norms that a unit may move a sum: blocks are halved until then."""
+SMALL_BLOCK = 32
+"""Slots: products of fewer at a time cost more than products in float64."""
 _TOLERANCE = 2e-3
 _HALF_TOLERANCE = 0.05
 _TRIED_SLOTS = 3
@@ -41,38 +48,38 @@ class Rehearsed:
 
     method: BookKeeper | Vmapper
     shapes: tuple[SumShape, ...]
+    unordered: frozenset[str] = frozenset()
+    """Parameters whose sums are added up in an order that is free: rows of embeddings on CUDA."""
 
     def with_blocks(self, block: int, blocks: int, *, is_wide: bool) -> Rehearsed:
         """The same with sums in other blocks or in float64, which changes no operand."""
         shapes = (
             replace(shape, block=block, blocks=blocks, is_wide=is_wide) for shape in self.shapes
         )
-        return Rehearsed(self.method, tuple(shapes))
+        return replace(self, shapes=tuple(shapes))
 
 
-def rehearse(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Rehearsed:
-    """Try a model on invented rows; refuse it, or say how its gradients are computed."""
-    method, contributions = _choose_method(model, loss, stage)
-    shapes = (
-        contribution.shape_of_sum(stage.sum_block, stage.sum_blocks)
-        for contribution in contributions.values()
-    )
-    return Rehearsed(method, tuple(shapes))
-
-
-def _choose_method(
-    model: nn.Module, loss: LossFunction, stage: StepShapes
-) -> tuple[BookKeeper | Vmapper, Contributions]:
-    """Closed forms where they are right for this model, else vmap; refused where slots mix."""
+def rehearse(
+    model: nn.Module,
+    loss: LossFunction,
+    stage: StepShapes,
+    share_forms: Callable[[Forms], Forms] = lambda forms: forms,
+) -> Rehearsed:
+    """Try a model on invented rows; refuse it, or say how its gradients are computed: by closed
+    forms where they are right for this model, else by vmap; refused where slots mix."""
     if has_closed_forms(model):
-        keeper = BookKeeper(model, loss)
+        _run(model, BookKeeper(model, loss), stage, stage.generate(1))
+        forms = share_forms(choose_forms(model, loss, stage))
+        keeper = BookKeeper(model, loss, forms)
         contributions = _run(model, keeper, stage, stage.generate(1))
+        rehearsed = _describe(keeper, contributions, stage)
         if _matches_autograd(model, loss, contributions, stage) and _are_slots_apart(
             model, keeper, stage, contributions
         ):
-            return keeper, contributions
+            return rehearsed
     vmapper = Vmapper(model, loss)
     contributions = _run(model, vmapper, stage, stage.generate(1))
+    rehearsed = _describe(vmapper, contributions, stage)
     if not _are_losses_apart(model, loss, stage) or not _are_slots_apart(
         model, vmapper, stage, contributions
     ):
@@ -81,7 +88,52 @@ def _choose_method(
             "mixes them, and no clip norm bounds that. Remove it; "
             "dither.learn.deep.repair_model(model) replaces batch norm by group norm"
         )
-    return vmapper, contributions
+    return rehearsed
+
+
+def choose_forms(model: nn.Module, loss: LossFunction, stage: StepShapes) -> Forms:
+    """The forms that take the least time on invented rows."""
+    is_image = stage.inputs.dim() == 4 and not stage.inputs.is_cuda
+    is_channels_last = is_image and _is_faster_last(model, loss, stage)
+    unformed = dict.fromkeys(list_trained(model), False)
+    keeper = BookKeeper(model, loss, Forms(is_channels_last, unformed))
+    contributions = _run(model, keeper, stage, stage.generate(1))
+    shapes = [
+        contribution.shape_of_sum(SMALL_BLOCK, -(-stage.capacity // SMALL_BLOCK))
+        for contribution in contributions.values()
+    ]
+    is_wide = stage.is_proved and bound_sensitivity(shapes, stage.capacity) > LARGEST_MOVED
+    with torch.no_grad():
+        return Forms(is_channels_last, measure_forms(contributions, is_wide=is_wide))
+
+
+def _is_faster_last(model: nn.Module, loss: LossFunction, stage: StepShapes) -> bool:
+    """Whether a whole pass takes less time where channels of images lie last in memory."""
+    seconds = []
+    for is_last in (False, True):
+        keeper = BookKeeper(model, loss, Forms(is_last))
+
+        def work(keeper: BookKeeper = keeper) -> None:
+            add_lengths(_run(model, keeper, stage, stage.generate(1)).values())
+
+        seconds.append(time_work(work, is_cuda=False))
+    return seconds[1] < seconds[0]
+
+
+def _describe(
+    method: BookKeeper | Vmapper, contributions: Contributions, stage: StepShapes
+) -> Rehearsed:
+    """How sums of these contributions are computed."""
+    shapes = (
+        contribution.shape_of_sum(stage.sum_block, stage.sum_blocks)
+        for contribution in contributions.values()
+    )
+    unordered = (
+        name
+        for name, contribution in contributions.items()
+        if isinstance(contribution, EmbeddingRows)
+    )
+    return Rehearsed(method, tuple(shapes), frozenset(unordered))
 
 
 def _are_losses_apart(model: nn.Module, loss: LossFunction, stage: StepShapes) -> bool:
@@ -121,6 +173,8 @@ def _run(
         except ParameterError:
             raise
         except Exception as error:
+            if UNORDERED in str(error):
+                raise
             raise ParameterError(
                 f"the model does not run on invented rows of this shape ({error}). Layers without "
                 f"a closed form must work under torch.func.vmap: "
@@ -145,7 +199,8 @@ def _matches_autograd(
     outside of its layer."""
     ones = torch.ones(stage.slots, device=stage.inputs.device)
     devices = [stage.inputs.device] if stage.inputs.is_cuda else []
-    with torch.random.fork_rng(devices), stage.passes():
+    # gradients of parameters are taken here alone, and may be added up in any order
+    with torch.random.fork_rng(devices), stage.passes(is_strict=False):
         torch.manual_seed(1)
         inputs, targets, weights = stage.prepare(*stage.generate(1))
         total = (loss(model(inputs), targets) * weights).sum()
@@ -181,30 +236,42 @@ def _are_slots_apart(
     """Whether a slot's operands are the same bits whatever other slots hold."""
     replaced = stage.generate(2)
     inputs, targets, weights = (torch.zeros_like(values) for values in replaced)
-    for slot in range(0, stage.slots, max(1, stage.slots // _TRIED_SLOTS)):
+    tried = range(0, stage.slots, max(1, stage.slots // _TRIED_SLOTS))
+    expected = {slot: _copy_slot(first, slot) for slot in tried}
+    first.clear()  # two sets of contributions need not lie in memory at once
+    for slot in tried:
         for others in (replaced, (inputs, targets, weights)):
             again = _run(model, method, stage, _replace_others(stage, slot, others))
-            if not _same_slot(first, again, slot):
+            if not _are_same(expected[slot], _copy_slot(again, slot)):
                 return False
+            del again
     for coins in _FURTHER_COINS:
         slot = coins % stage.slots
-        once = _run(model, method, stage, stage.generate(1), coins)
-        again = _run(model, method, stage, _replace_others(stage, slot, replaced), coins)
-        if not _same_slot(once, again, slot):
+        copies = [
+            _copy_slot(_run(model, method, stage, rows, coins), slot)
+            for rows in (stage.generate(1), _replace_others(stage, slot, replaced))
+        ]
+        if not _are_same(*copies):
             return False
     return True
 
 
-def _same_slot(first: Contributions, again: Contributions, slot: int) -> bool:
-    """Whether a slot's operands and norm are the same bits."""
-    if first.keys() != again.keys():
-        return False
-    for name, contribution in first.items():
-        for ours, theirs in zip(_operands(contribution), _operands(again[name]), strict=True):
-            if not torch.equal(ours[slot], theirs[slot]):
-                return False
-    lengths = add_lengths(first.values()), add_lengths(again.values())
-    return bool(lengths[0].squares[slot] == lengths[1].squares[slot])
+def _copy_slot(contributions: Contributions, slot: int) -> dict[str, list[Tensor]]:
+    """A slot's operands, and under no name its norm."""
+    copies = {
+        name: [values[slot].clone() for values in _operands(contribution)]
+        for name, contribution in contributions.items()
+    }
+    return copies | {"": [add_lengths(contributions.values()).squares[slot].clone()]}
+
+
+def _are_same(first: dict[str, list[Tensor]], second: dict[str, list[Tensor]]) -> bool:
+    """Whether two copies of a slot are the same bits."""
+    return first.keys() == second.keys() and all(
+        torch.equal(ours, theirs)
+        for name, values in first.items()
+        for ours, theirs in zip(values, second[name], strict=True)
+    )
 
 
 def _operands(contribution: Contribution) -> tuple[Tensor, ...]:

@@ -11,27 +11,26 @@ from torch import Tensor, nn
 
 from dither.errors import ParameterError
 from dither.learn.deep.clipping import ClippedSum, clip_flat, clip_layers
-from dither.learn.deep.contributions import relaxed_products, wide_sums
+from dither.learn.deep.contributions import CANCELLATION
 from dither.learn.deep.correlated import CorrelatedPlan, GroupDrawer
 from dither.learn.deep.float_error import SLACK, bound_sensitivity
+from dither.learn.deep.forms import Forms, decode_forms
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
 from dither.learn.deep.graphs import BlockGraph, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
+from dither.learn.deep.precision import relaxed_products, wide_sums
 from dither.learn.deep.ranks import Ranks
-from dither.learn.deep.rehearsal import Rehearsed, rehearse
+from dither.learn.deep.rehearsal import LARGEST_MOVED, SMALL_BLOCK, Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
 from dither.learn.deep.sampling import Integers, SlotDrawer
 from dither.learn.deep.stage import StepShapes
 from dither.privacy.noise import Words
 
-_LARGEST_MOVED = Fraction(105, 100)
 _MOST_MOVED = 2
 _PHYSICAL_BATCH = 1024
-_SMALL_BLOCK = 32
-"""Slots: products of fewer at a time cost more than products in float64."""
 ONE_FIT = "one fit; settings that were chosen by other fits on these data are not in this figure"
 
 
@@ -90,7 +89,9 @@ class TrainingRun:
         self._has_failed = False
         self._graph: BlockGraph | None = None
         if settings.has_graphs and settings.clipping != "adaptive":
-            self._graph = record_block(self._clip_block, self._stage, store)
+            self._graph = record_block(
+                self._clip_block, self._stage, store, self._rehearsed.unordered
+            )
         self._addresses = self._list_addresses()
         self._slots: SlotDrawer | GroupDrawer
         all_slots = self._stage.capacity * self._size
@@ -129,14 +130,14 @@ class TrainingRun:
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
         """Blocks of sums as large as the bound of float errors allows; where they would be small,
-        products of several positions in float64."""
+        sums in float64."""
         stage = self._make_stage()
-        rehearsed = rehearse(model, loss, stage)
+        rehearsed = rehearse(model, loss, stage, self._share_forms)
         narrow = self._halve_blocks(stage, rehearsed)
-        if narrow[0].sum_block < min(stage.sum_block, _SMALL_BLOCK):
+        is_small = narrow[0].sum_block < min(stage.sum_block, SMALL_BLOCK)
+        if is_small or self._bound(*narrow) > LARGEST_MOVED:
             stage = replace(stage, is_wide=True)
             rehearsed = rehearsed.with_blocks(stage.sum_block, stage.sum_blocks, is_wide=True)
-            stage, rehearsed = self._halve_blocks(stage, rehearsed)
         else:
             stage, rehearsed = narrow
         if self._bound(stage, rehearsed) > _MOST_MOVED:
@@ -146,11 +147,18 @@ class TrainingRun:
             )
         return stage, rehearsed
 
+    def _share_forms(self, forms: Forms) -> Forms:
+        """The forms of the first rank, which all take."""
+        if self._ranks is None:
+            return forms
+        names = list(self._trained)
+        return decode_forms(self._ranks.share(forms.encode(names)), names)
+
     def _halve_blocks(
         self, stage: StepShapes, rehearsed: Rehearsed
     ) -> tuple[StepShapes, Rehearsed]:
         """Smaller blocks, until the bound of float errors is small."""
-        while stage.sum_block > 1 and self._bound(stage, rehearsed) > _LARGEST_MOVED:
+        while stage.sum_block > 1 and self._bound(stage, rehearsed) > LARGEST_MOVED:
             stage = replace(stage, sum_block=-(-stage.sum_block // 2))
             rehearsed = rehearsed.with_blocks(
                 stage.sum_block, stage.sum_blocks, is_wide=stage.is_wide
@@ -193,11 +201,12 @@ class TrainingRun:
             clipped = self._sum_slots(filled[start : start + slots])
             if self.release.is_adaptive:
                 balance = balance + clipped.balance
-            for name, total in clipped.sums.items():
-                if name in totals:
-                    totals[name].add_(total)
-                else:  # a graph writes its result into the same memory again
-                    totals[name] = total.clone() if self._graph and self._stage.runs > 1 else total
+            if totals:
+                torch._foreach_add_(list(totals.values()), [clipped.sums[name] for name in totals])
+            elif self._graph and self._stage.runs > 1:  # it writes into the same memory again
+                totals = {name: total.clone() for name, total in clipped.sums.items()}
+            else:
+                totals = dict(clipped.sums)
         sums = [
             totals[name] if name in totals else torch.zeros_like(parameter)
             for name, parameter in self._trained.items()
@@ -260,7 +269,7 @@ class TrainingRun:
         with (
             torch.no_grad(),
             relaxed_products(not self._settings.has_proved_sums),
-            wide_sums(self._stage.is_wide),
+            wide_sums(CANCELLATION * clip if self._stage.is_wide else None),
         ):
             if self._settings.clipping == "per_layer":
                 return clip_layers(contributions, clip, rows.is_present, self._stage.sum_block)
@@ -270,7 +279,7 @@ class TrainingRun:
         """Give noisy gradients to the optimiser; what is not trained gets none."""
         self._optimizer.zero_grad(set_to_none=True)
         for parameter, mean in zip(self._trained.values(), means, strict=True):
-            parameter.grad = mean.detach()
+            parameter.grad = mean.detach().to(parameter.dtype)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dither.errors import ParameterError
 
+_ORDERED_ATTENTION = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+UNORDERED = "does not have a deterministic implementation"
 Batch = tuple[Tensor, Tensor, Tensor]
 """Inputs, targets and weights of rows, those of one unit side by side."""
 
@@ -68,8 +72,9 @@ class StepShapes:
         )
 
     @contextmanager
-    def passes(self) -> Iterator[None]:
-        """The precision of forward and backward passes; no kernel is chosen by timing rows."""
+    def passes(self, *, is_strict: bool = True) -> Iterator[None]:
+        """The precision of forward and backward passes; no kernel is chosen by timing rows. Where
+        sums are proved and `is_strict`, kernels without a fixed order raise."""
         device = self.inputs.device.type
         with ExitStack() as contexts:
             if device == "cuda":
@@ -77,9 +82,11 @@ class StepShapes:
                     enabled=True, benchmark=False, deterministic=True, allow_tf32=True
                 )
                 contexts.enter_context(fixed)
-                contexts.enter_context(deterministic_kernels())
+                contexts.enter_context(
+                    deterministic_kernels(is_strict=is_strict and self.is_proved)
+                )
                 if self.is_proved:  # other kernels of attention add in an order of their own
-                    contexts.enter_context(sdpa_kernel(SDPBackend.MATH))
+                    contexts.enter_context(sdpa_kernel(_ORDERED_ATTENTION))
             if self.precision is not None:
                 contexts.enter_context(torch.autocast(device, dtype=self.precision))
             yield
@@ -94,13 +101,15 @@ class StepShapes:
 
 
 @contextmanager
-def deterministic_kernels() -> Iterator[None]:
-    """Kernels that add in a fixed order, where torch has them; it warns where it has none, and the
-    rehearsal reads these warnings."""
+def deterministic_kernels(*, is_strict: bool) -> Iterator[None]:
+    """Kernels that add in a fixed order, where torch has them. Where it has none it raises if
+    `is_strict`, else it warns. Efficient attention has a fixed order only where it is strict."""
     is_enabled = torch.are_deterministic_algorithms_enabled()
     is_warning = torch.is_deterministic_algorithms_warn_only_enabled()
     is_filling = torch.utils.deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    workspace = os.environ.get(_WORKSPACE)
+    os.environ.setdefault(_WORKSPACE, ":4096:8")  # torch asks for it before products of matrices
+    torch.use_deterministic_algorithms(True, warn_only=not is_strict)
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         with warnings.catch_warnings():
@@ -109,18 +118,25 @@ def deterministic_kernels() -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(is_enabled, warn_only=is_warning)
         torch.utils.deterministic.fill_uninitialized_memory = is_filling
+        if workspace is None:
+            del os.environ[_WORKSPACE]
 
 
 @contextmanager
 def refused_orders(*, is_proved: bool) -> Iterator[None]:
     """Refuse kernels that add in an order of their own: a slot's floats would not be the same bits
     in every run, and the proof rests on that."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        yield
-    for warning in told:
-        message = str(warning.message)
-        if is_proved and "does not have a deterministic implementation" in message:
+    try:
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always")
+            yield
+        messages = [str(warning.message) for warning in raised]
+    except RuntimeError as error:
+        if UNORDERED not in str(error):
+            raise
+        messages = [str(error)]
+    for message in messages:
+        if is_proved and UNORDERED in message:
             raise ParameterError(
                 f"{message.split()[0]} adds in an order of its own on this device, so that a "
                 f"slot's result is not the same bits in every run: use another layer, train on "
