@@ -90,7 +90,7 @@ class Transaction:
 class Pool:
     """The connections of one process that wait to be used again."""
 
-    KEPT = 5
+    KEPT = 20
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
