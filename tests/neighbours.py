@@ -108,10 +108,11 @@ def in_boxes(change, sides: tuple[int, ...]) -> F:
 
 
 def check_rows(
-    plan, without: Counter, within: Counter, at: hospital.Registered, victim: str = "victim"
+    plan, without: Counter, within: Counter, at: hospital.Registered, victim: str | None = None
 ) -> None:
     """Stability as claimed: owners other than the victim do not move, and the victim has no more
-    than its rows."""
+    than its rows. The victim is called as rows call it; without one, it is the id `victim`."""
+    victim = at.name_owner("victim") if victim is None else victim
     found = analyse(plan, at.catalog, at.facts)
     node, names = found.node, list(found.columns)
     assert sum(within.values()) <= node.most

@@ -282,7 +282,7 @@ def test_windows_that_share_a_limit(monkeypatch):
                 one.rows(Scan("visits")),
                 two.rows(Scan("visits")),
                 one,
-                f"{2024 * 12}:p",
+                one.name_owner(f"{2024 * 12}:p"),
             )
 
     others_move()

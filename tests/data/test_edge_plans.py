@@ -69,7 +69,8 @@ def check(plan, databases, owners: list[str], unit: str, maker: Plans) -> None:
             for (_, values), count in both.expected(plan).items():
                 wanted[None, values] += count
         assert found == wanted, plan
-    for within, owner in zip(rows[1:], owners, strict=True):
+    for within, name in zip(rows[1:], owners, strict=True):
+        owner = databases[0].name_owner(name)
         moved = (within - rows[0]) + (rows[0] - within)
         if unit == "row" and isinstance(node, Owned):  # rows are named by their content
             named = {name for name, _ in moved}

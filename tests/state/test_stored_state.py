@@ -64,6 +64,7 @@ NEWER_THAN_THE_FIXTURES: frozenset[str] = frozenset(
         '"type": "unitvectors"',
         '"type": "jointscores"',
         '"type": "blockcounts"',
+        '"type": "limittotal"',
     }
 )
 """Stored names of nodes, functions and families that no release has written yet."""

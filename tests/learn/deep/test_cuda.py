@@ -13,7 +13,8 @@ from dither.errors import ParameterError
 from dither.learn.deep.clipping import find_weights
 from dither.learn.deep.contributions import CANCELLATION, OuterProducts
 from dither.learn.deep.device_noise import DeviceNoiseDrawer
-from dither.learn.deep.integer_sums import bound_roundings, can_add_integers
+from dither.learn.deep.float_error import bound_roundings
+from dither.learn.deep.integer_sums import can_add_integers
 from dither.learn.deep.precision import wide_sums
 from tests.learn.deep.runs import find_distance, make_trainer, sum_slots
 

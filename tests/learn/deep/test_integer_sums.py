@@ -16,13 +16,8 @@ from torch import Tensor
 from dither.learn.deep import contributions, integer_sums
 from dither.learn.deep.clipping import clip_flat, find_weights
 from dither.learn.deep.contributions import CANCELLATION, OuterProducts
-from dither.learn.deep.float_error import SLACK
-from dither.learn.deep.integer_sums import (
-    add_products,
-    bound_roundings,
-    find_factors,
-    find_step_bits,
-)
+from dither.learn.deep.float_error import SLACK, bound_roundings, find_step_bits
+from dither.learn.deep.integer_sums import add_products, find_factors
 from dither.learn.deep.precision import wide_sums
 from tests.learn.deep.test_contributions import CLIP, EXTREMES, measure
 

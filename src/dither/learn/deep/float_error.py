@@ -7,16 +7,18 @@ one unit's vector and by two such errors. Proof: docs/proofs/deep-learning.md#su
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.errors import ParameterError
-from dither.learn.deep.integer_sums import bound_roundings
 
 UNIT_ROUNDOFF = {"float32": Fraction(1, 2**24), "float64": Fraction(1, 2**53)}
 LARGEST_NORM = 2.0**60
 """An example with a longer operand is replaced by zeros: nothing below can overflow."""
 _NO_BOUND = Fraction(10**9)
+_STEP_BITS = 22
+"""Bits of the step to which operands of integer sums are rounded, where they are at most 1."""
 SLACK = Fraction(1, 2**20)
 """Share of the clip norm that covers underflow and the rounding of one scaled operand."""
 
@@ -35,6 +37,28 @@ def bound_relative_error(terms: int, dtype: str) -> Fraction:
         )
     small = terms * unit
     return small / (1 - small) if small < Fraction(1, 2) else _NO_BOUND
+
+
+def find_step_bits(limit: float) -> int:
+    """The step of operands is 2**-bits, where products of a unit are at most `limit` long together:
+    operands are then below 0.85 * 2**23 steps.
+
+    >>> find_step_bits(1.0), find_step_bits(8.0)
+    (22, 20)
+    """
+    return _STEP_BITS - math.ceil(math.log2(limit) / 2)
+
+
+def bound_roundings(numbers: list[int], cancellation: int) -> Fraction:
+    """How far rounding of operands moves a unit's vector, in clip norms. `numbers` are those of its
+    operands for each parameter, positions * (inputs + outputs).
+
+    >>> float(bound_roundings([49 * 1920], 8)) < 0.0015
+    True
+    """
+    together = math.isqrt(sum(count * count for count in numbers)) + 1
+    first = Fraction(5 * (math.isqrt(together) + 1), 4 << (_STEP_BITS - 1))
+    return cancellation * (first + Fraction(together, 1 << (2 * _STEP_BITS + 1)))
 
 
 @dataclass(frozen=True)

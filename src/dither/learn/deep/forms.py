@@ -42,12 +42,7 @@ class Forms:
 
 
 def decode_forms(encoded: Tensor, names: list[str]) -> Forms:
-    """What `Forms.encode` wrote.
-
-    >>> forms = Forms(True, {"b": False})
-    >>> decode_forms(forms.encode(["a", "b"]), ["a", "b"]) == forms
-    True
-    """
+    """Read what `Forms.encode` wrote."""
     layout, *said = encoded.tolist()
     formed = {name: number == 1 for name, number in zip(names, said, strict=True) if number < 2}
     return Forms(bool(layout), formed)

@@ -2,51 +2,28 @@
 
 Guarantee: every slot's operands are rounded to integers that depend on that slot alone, and the sum
 of their products is exact. A slot's rounded products differ from its weight times its exact ones by
-at most `bound_roundings`. Proof: docs/proofs/deep-learning.md#integer-sums.
+at most `float_error.bound_roundings`. Proof: docs/proofs/deep-learning.md#integer-sums.
 
 Integers have 24 bits: three digits to the base 256, whose products the device takes as int8.
 """
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from functools import lru_cache
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
+from dither.learn.deep.float_error import find_step_bits
+
 DIGITS = 3
 _MOST_ROWS = 1 << 16
 """Products of digits are at most 2**14: so many add up to less than 2**31."""
 _MULTIPLE = 16
 """Sizes of matrices of int8 that devices multiply."""
-_STEP_BITS = 22
 Lengths = tuple[Tensor, Tensor]
 """Upper bounds of squared lengths of inputs and of gradients, (units, positions), in float64."""
-
-
-def find_step_bits(limit: float) -> int:
-    """The step of operands is 2**-bits, where products of a unit are at most `limit` long together:
-    operands are then below 0.85 * 2**23 steps.
-
-    >>> find_step_bits(1.0), find_step_bits(8.0)
-    (22, 20)
-    """
-    return _STEP_BITS - math.ceil(math.log2(limit) / 2)
-
-
-def bound_roundings(numbers: list[int], cancellation: int) -> Fraction:
-    """How far rounding of operands moves a unit's vector, in clip norms. `numbers` are those of its
-    operands for each parameter, positions * (inputs + outputs).
-
-    >>> float(bound_roundings([49 * 1920], 8)) < 0.0015
-    True
-    """
-    together = math.isqrt(sum(count * count for count in numbers)) + 1
-    first = Fraction(5 * (math.isqrt(together) + 1), 4 << (_STEP_BITS - 1))
-    return cancellation * (first + Fraction(together, 1 << (2 * _STEP_BITS + 1)))
 
 
 def find_factors(lengths: Lengths, weights: Tensor, step_bits: int) -> Tensor:
