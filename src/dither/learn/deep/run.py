@@ -111,8 +111,8 @@ class TrainingRun:
             return 1 + SLACK
         return bound_sensitivity(list(rehearsed.shapes), stage.capacity)
 
-    def describe(self, charged_steps: int) -> RunFacts:
-        """The public facts of this run."""
+    def describe(self, charged_steps: int, *, has_one_grid: bool) -> RunFacts:
+        """The public facts of this run, and whether it makes all steps that are charged."""
         settings = self._settings
         return RunFacts(
             plan=self._plan,
@@ -126,6 +126,7 @@ class TrainingRun:
             augmentations=settings.augmentations,
             charged_steps=charged_steps,
             tuning=ONE_FIT,
+            has_one_grid=has_one_grid,
         )
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
