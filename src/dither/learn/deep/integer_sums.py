@@ -20,6 +20,8 @@ from torch import Tensor
 DIGITS = 3
 _MOST_ROWS = 1 << 16
 """Products of digits are at most 2**14: so many add up to less than 2**31."""
+MOST_UNITS = 1 << 18
+"""The products of one unit add up to less than 2**45, so that those of so many are below 2**63."""
 _MULTIPLE = 16
 """Sizes of matrices of int8 that devices multiply."""
 _STEP_BITS = 22
