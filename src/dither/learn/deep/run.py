@@ -17,7 +17,7 @@ from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.forms import Forms, decode_forms
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
-from dither.learn.deep.graphs import BlockGraph, record_block
+from dither.learn.deep.graphs import BlockGraph, list_addresses, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.precision import relaxed_products, wide_sums
@@ -92,7 +92,7 @@ class TrainingRun:
             self._graph = record_block(
                 self._clip_block, self._stage, store, self._rehearsed.unordered
             )
-        self._addresses = self._list_addresses()
+        self._addresses = list_addresses(model)
         self._slots: SlotDrawer | GroupDrawer
         all_slots = self._stage.capacity * self._size
         if isinstance(plan, CorrelatedPlan):
@@ -241,16 +241,12 @@ class TrainingRun:
         return self._ranks.share_slots(lambda: self._slots.draw(is_last=is_last), all_slots)
 
     def _sum_slots(self, slots: Integers) -> ClippedSum:
-        """The clipped sum over some slots: by the recorded graph, as long as parameters lie where
-        they were when it was recorded."""
-        if self._graph is not None and self._list_addresses() == self._addresses:
+        """The clipped sum over some slots: by the recorded graph, as long as the model's tensors
+        lie where they were when it was recorded."""
+        if self._graph is not None and list_addresses(self._model) == self._addresses:
             return self._graph.sum_units(self._store, slots)
         self._graph = None
         return self._clip_block(self._store.gather(slots))
-
-    def _list_addresses(self) -> list[int]:
-        """Where parameters and buffers of the model lie."""
-        return [p.data_ptr() for p in (*self._model.parameters(), *self._model.buffers())]
 
     def close(self) -> None:
         """End the threads that draw ahead."""
