@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 from torch import nn
 
 from dither.errors import ParameterError
+from dither.learn.deep.run import TrainingRun
 from tests.learn.deep.models import VECTOR, make_rows
 from tests.learn.deep.runs import Recorder, make_trainer
 
@@ -53,6 +56,30 @@ def test_a_run_that_ended_with_its_checkpoint_is_paid_once(tmp_path) -> None:
     assert first.guarantee.releases == 8 and first.guarantee.epsilon <= 2
     second = make_trainer(make_model()).resume(tmp_path / "run.pt").fit(DATA)
     assert second.guarantee.releases == 13 and second.guarantee.epsilon > 2
+
+
+def test_steps_of_an_earlier_loop_are_priced_by_their_own_noise_or_more(tmp_path, monkeypatch):
+    """Forms are measured anew, so that what a unit moves may differ between the loops. Planted: the
+    last loop's noise over its sensitivity, which is more than the first one's."""
+    ratios = []
+    for number, moved in enumerate((Fraction(103, 100), Fraction(101, 100))):
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainingRun, "moved", property(lambda run, moved=moved: moved))
+            trainer = make_trainer(make_model())
+            if number:
+                trainer.resume(tmp_path / "run.pt")
+            tokens = trainer.batches(DATA)
+            trainer.step(next(tokens))
+            tokens.close()
+        facts = trainer.facts
+        ratios.append(Fraction(facts.grid.sigma, facts.grid.sensitivity))
+        trainer.write_checkpoint(tmp_path / "run.pt", ends_run=True)
+    assert ratios[0] < ratios[1]
+    plan, steps = facts.plan, facts.charged_steps
+    assert plan.noise_multiplier <= ratios[0]
+    assert facts.loss.to_json() == plan.run_loss(steps, plan.noise_multiplier, 1).to_json()
+    last = plan.run_loss(steps, facts.grid.sigma, facts.grid.sensitivity)
+    assert facts.loss.to_json() != last.to_json()
 
 
 def test_a_run_ends_with_one_checkpoint_and_not_with_two(tmp_path) -> None:

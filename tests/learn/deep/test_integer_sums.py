@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dither.learn.deep import contributions, integer_sums
+from dither.learn.deep import contributions, gram_sums, integer_sums
 from dither.learn.deep.clipping import clip_flat, find_weights
 from dither.learn.deep.contributions import CANCELLATION, OuterProducts
 from dither.learn.deep.float_error import SLACK, bound_roundings, find_step_bits
@@ -125,7 +125,33 @@ def test_many_rows_are_added_up_in_pieces(monkeypatch) -> None:
     assert torch.equal(add_up(outer, weights), whole)
 
 
+def test_units_that_int64_has_no_room_for_are_added_up_in_floats(monkeypatch) -> None:
+    """Every unit's clipped vector is at most a clip norm, 2**41 steps squared: 2**22 of one
+    direction would wrap around."""
+    monkeypatch.setattr(contributions, "can_add_integers", lambda device: True)
+    most = integer_sums.MOST_UNITS
+    assert most * 2**45 <= 2**63
+    for units in (most, most + 1):
+        outer = OuterProducts(torch.zeros(units, 2, 1), torch.zeros(units, 2, 1), (1, 1))
+        assert bool(outer.shape_of_sum(1, 1).rounded) == (units == most)
+
+
+def test_terms_stay_where_a_recorded_graph_reads_them() -> None:
+    """Planted: terms that are dropped once there are many, and their memory used for others."""
+    device = torch.device("cpu")
+    terms = [gram_sums.find_terms(width, 1, 2) for width in range(1, 300)]
+    places = [gram_sums._load_terms(some, device).data_ptr() for some in terms]
+    assert [gram_sums._load_terms(some, device).data_ptr() for some in terms] == places
+    assert len(set(places)) == len(places)
+
+
 if find_spec("triton") is not None:
+
+    def test_one_unit_is_a_number_like_others() -> None:
+        """Triton makes a constant of a number that is 1, and the kernel did not compile for it."""
+        from dither.learn.deep.triton_sums import _gram_kernel
+
+        assert [p.name for p in _gram_kernel.params if p.do_not_specialize] == ["units"]
 
     def test_the_kernels_give_the_numbers_of_their_twins() -> None:
         """The kernels' own code, by Triton's interpreter."""

@@ -32,6 +32,42 @@ def linear() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3))
 
 
+class Cached(nn.Module):
+    """A layer that keeps tensors which are no buffers, as layers with rotating positions do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 3)
+        self.angles = torch.ones(6)
+        self.by_length = {6: torch.ones(6)}
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.linear(rows * self.angles * self.by_length[6])
+
+
+@pytest.mark.parametrize("name", ["angles", "by_length"])
+def test_a_cache_that_is_made_anew_ends_a_recorded_graph(name: str) -> None:
+    """The graph would read the old one's memory, whatever lies there by then. Planted: only
+    parameters and buffers are looked at."""
+    trainer = make_trainer(Cached())
+    run = trainer._begin(DATA, None)
+
+    class Graph:
+        def sum_units(self, store, slots):
+            raise AssertionError("the graph was used")
+
+    run._graph = Graph()
+    slots = np.arange(run._stage.slots)
+    with pytest.raises(AssertionError, match="used"):
+        run._sum_slots(slots)
+    kept = getattr(trainer.model, name)
+    anew = {6: torch.ones(6)} if isinstance(kept, dict) else torch.ones(6)
+    setattr(trainer.model, name, anew)
+    assert run._sum_slots(slots).sums.keys() == {"linear.weight", "linear.bias"}
+    assert run._graph is None
+    run.close()
+
+
 class MeanCentred(nn.Module):
     """A layer of the user's own that subtracts the mean of the batch."""
 

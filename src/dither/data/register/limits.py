@@ -27,7 +27,7 @@ from dither.plan.facts import NO_FACTS, Facts
 KEY = "concat('64:', getvariable('dither_key'))"
 PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
 UNITS = "dither_units"
-"""Every owner with number and hash, while registration runs: the copy itself names nobody."""
+"""Every owner with number and hash, while registration runs: the copy has no column of owners."""
 COUNTED = "dither_counted"
 RANKED = "dither_ranked"
 UNRANKED = 0

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dither.learn.deep.float_error import LARGEST_NORM, SumShape, bound_relative_error
 from dither.learn.deep.gram_sums import ROUND_UP, find_terms, reduce_products
-from dither.learn.deep.integer_sums import add_products, can_add_integers
+from dither.learn.deep.integer_sums import MOST_UNITS, add_products, can_add_integers
 from dither.learn.deep.precision import exact_products, find_widest
 
 DOUBLE = torch.float64
@@ -226,9 +226,11 @@ class OuterProducts:
 
     @property
     def _adds_integers(self) -> bool:
-        """Whether a wide sum is taken in integers: on CUDA, where operands are float32."""
+        """Whether a wide sum is taken in integers: on CUDA, where operands are float32 and units
+        few enough for int64."""
         is_many = self.positions > 1 and self.inputs.dtype == torch.float32
-        return is_many and can_add_integers(self.inputs.device)
+        has_room = len(self.inputs) <= MOST_UNITS
+        return is_many and has_room and can_add_integers(self.inputs.device)
 
     def shape_of_sum(self, block: int, blocks: int) -> SumShape:
         cancellation = 1 if self.positions == 1 else CANCELLATION

@@ -2,7 +2,8 @@
 invented rows before a run, never on the caller's.
 
 The choice is public. A run keeps it to its end, and all ranks take that of the first. A resumed run
-measures again: its keys are fresh, and neither noise nor price follow from the choice.
+measures again: its keys are fresh. What a unit moves, and with it the grid's noise, may follow from
+the choice; steps of several loops are therefore priced by the plan's multiplier.
 """
 
 from __future__ import annotations

@@ -117,10 +117,9 @@ _terms: dict[tuple[GramTerms, torch.device], Tensor] = {}
 
 
 def _load_terms(terms: GramTerms, device: torch.device) -> Tensor:
-    """Public terms on the device, kept so that a step copies nothing."""
+    """Public terms on the device, kept so that a step copies nothing. They are kept to the end of
+    the process: a recorded graph reads them where they lie."""
     name = (terms, device)
     if name not in _terms:
-        if len(_terms) > 256:
-            _terms.clear()
         _terms[name] = torch.tensor(terms, dtype=torch.float64, device=device)
     return _terms[name]

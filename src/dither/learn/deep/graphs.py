@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dither.learn.deep.clipping import ClippedSum
 from dither.learn.deep.rows import RowStore, SlotRows
@@ -74,6 +74,19 @@ class BlockGraph:
         self._fill(rows)
         self._graph.replay()
         return self._result
+
+
+def list_addresses(model: nn.Module) -> list[int]:
+    """Where parameters, buffers and other tensors of a model's modules lie: a recorded graph reads
+    them there. A cache that a layer made anew leaves its memory to whatever comes next."""
+    tensors = [*model.parameters(), *model.buffers()]
+    for module in model.modules():
+        for kept in vars(module).values():
+            listed = kept.values() if isinstance(kept, dict) else kept
+            if not isinstance(kept, (dict, list, tuple)):
+                listed = [kept]
+            tensors += [value for value in listed if isinstance(value, Tensor)]
+    return [tensor.data_ptr() for tensor in tensors]
 
 
 def _list_values(rows: SlotRows) -> tuple[Tensor, Tensor, Tensor, Tensor]:

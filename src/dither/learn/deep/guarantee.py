@@ -41,11 +41,15 @@ class RunFacts:
     augmentations: int
     charged_steps: int
     tuning: str
+    has_one_grid: bool = True
+    """Whether all steps that are charged have this grid: no other loop made any of them."""
 
     @property
     def loss(self) -> Loss:
-        """The loss of all steps that are charged."""
-        if self.clipping == "adaptive" or self.noise == "float":
+        """The loss of all steps that are charged: by their grid where they have one, else by the
+        plan's multiplier, below which no grid's noise lies."""
+        has_many_grids = self.clipping == "adaptive" or not self.has_one_grid
+        if has_many_grids or self.noise == "float":
             return Repeated(self.plan.step_loss(), self.charged_steps)
         return self.plan.run_loss(self.charged_steps, self.grid.sigma, self.grid.sensitivity)
 

@@ -20,6 +20,8 @@ from dither.learn.deep.float_error import find_step_bits
 DIGITS = 3
 _MOST_ROWS = 1 << 16
 """Products of digits are at most 2**14: so many add up to less than 2**31."""
+MOST_UNITS = 1 << 18
+"""The products of one unit add up to less than 2**45, so that those of so many are below 2**63."""
 _MULTIPLE = 16
 """Sizes of matrices of int8 that devices multiply."""
 Lengths = tuple[Tensor, Tensor]

@@ -17,7 +17,7 @@ from dither.learn.deep.float_error import SLACK, bound_sensitivity
 from dither.learn.deep.forms import Forms, decode_forms
 from dither.learn.deep.ghost import clip_ghost
 from dither.learn.deep.gradients import BookKeeper, LossFunction, list_trained
-from dither.learn.deep.graphs import BlockGraph, record_block
+from dither.learn.deep.graphs import BlockGraph, list_addresses, record_block
 from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.precision import relaxed_products, wide_sums
@@ -92,7 +92,7 @@ class TrainingRun:
             self._graph = record_block(
                 self._clip_block, self._stage, store, self._rehearsed.unordered
             )
-        self._addresses = self._list_addresses()
+        self._addresses = list_addresses(model)
         self._slots: SlotDrawer | GroupDrawer
         all_slots = self._stage.capacity * self._size
         if isinstance(plan, CorrelatedPlan):
@@ -111,8 +111,8 @@ class TrainingRun:
             return 1 + SLACK
         return bound_sensitivity(list(rehearsed.shapes), stage.capacity)
 
-    def describe(self, charged_steps: int) -> RunFacts:
-        """The public facts of this run."""
+    def describe(self, charged_steps: int, *, has_one_grid: bool) -> RunFacts:
+        """The public facts of this run, and whether it makes all steps that are charged."""
         settings = self._settings
         return RunFacts(
             plan=self._plan,
@@ -126,6 +126,7 @@ class TrainingRun:
             augmentations=settings.augmentations,
             charged_steps=charged_steps,
             tuning=ONE_FIT,
+            has_one_grid=has_one_grid,
         )
 
     def _choose_blocks(self, model: nn.Module, loss: LossFunction) -> tuple[StepShapes, Rehearsed]:
@@ -240,16 +241,12 @@ class TrainingRun:
         return self._ranks.share_slots(lambda: self._slots.draw(is_last=is_last), all_slots)
 
     def _sum_slots(self, slots: Integers) -> ClippedSum:
-        """The clipped sum over some slots: by the recorded graph, as long as parameters lie where
-        they were when it was recorded."""
-        if self._graph is not None and self._list_addresses() == self._addresses:
+        """The clipped sum over some slots: by the recorded graph, as long as the model's tensors
+        lie where they were when it was recorded."""
+        if self._graph is not None and list_addresses(self._model) == self._addresses:
             return self._graph.sum_units(self._store, slots)
         self._graph = None
         return self._clip_block(self._store.gather(slots))
-
-    def _list_addresses(self) -> list[int]:
-        """Where parameters and buffers of the model lie."""
-        return [p.data_ptr() for p in (*self._model.parameters(), *self._model.buffers())]
 
     def close(self) -> None:
         """End the threads that draw ahead."""

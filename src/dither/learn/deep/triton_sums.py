@@ -90,7 +90,8 @@ def _combine_kernel(  # type: ignore[no-untyped-def]
     tl.store(totals + number, total, mask=is_there)
 
 
-@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+# A number that is 1 would else be no number of the device, and `units.to` would not compile.
+@triton.jit(do_not_specialize=["units"])  # type: ignore[untyped-decorator,unused-ignore]
 def _gram_kernel(  # type: ignore[no-untyped-def]
     of_inputs,
     of_gradients,
