@@ -114,6 +114,24 @@ def test_a_certificate_names_all_releases_and_what_they_cost(survey: Survey) -> 
     assert F(body["guarantee"]["epsilon"]) >= F(9, 10)
 
 
+def test_a_certificate_says_what_this_answer_paid_and_that_it_is_new(survey: Survey) -> None:
+    """It said "no new loss", nothing charged, a tenth paid and no bounds of the keys: all of its
+    first release, or of answers that buy nothing. Asked again, nothing is new."""
+    con = survey.connect("pure")
+    bought = ask(con, ranges("age")).answer()
+    spent = survey.read_spent()
+    body = bought.certificate()["body"]
+    assert "no new loss" not in body["guarantee"]["stated"] and not body["release"]["repeated"]
+    assert F(body["price"]["charges"]["total"][0]) == spent == F(body["pots"]["total"]["paid"])
+    assert body["price"]["asked"] == "epsilon 1" and "survey.age" in body["bounds"]
+    assert not body["post_processing"][0].startswith("answered from earlier releases")
+    again = ask(con, ranges("age")).answer().certificate()["body"]
+    assert again["guarantee"]["stated"].startswith("no new loss; covered by releases")
+    assert again["price"]["charges"] == {} and again["price"]["asked"] == "nothing new"
+    assert again["pots"]["total"]["paid"] == "0" and again["release"]["repeated"]
+    assert again["guarantee"]["epsilon"] == body["guarantee"]["epsilon"]
+
+
 def test_no_query_is_counted_twice_and_rounds_end_with_the_queries(survey: Survey) -> None:
     """A stored count asked again would be the same number: the round would be lost."""
     con = survey.connect("pure")
