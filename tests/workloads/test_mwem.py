@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dither
+from dither import steward
 from dither.audit.black_box import test as audit_mechanism
 from dither.audit.step_workloads import make_mwem_run
 from dither.audit.verdict import Budget
@@ -18,7 +20,7 @@ from dither.plan.scores import score_move_in
 from dither.workloads import identity, marginals, prefixes, ranges, total
 from dither.workloads.kronecker import FittedProduct
 from dither.workloads.mwem import SCALE, AskedMwem
-from tests.workloads.conftest import POTS, Survey
+from tests.workloads.conftest import POTS, PURPOSE, Survey
 
 WORKLOADS = {
     "ranges": ranges("age"),
@@ -280,3 +282,17 @@ def test_an_audit_finds_planted_bugs(
 ) -> None:
     verdict = audit_mechanism(run, *pair, 1, budget=Budget(4_000, 1e-9), vectorised=False)
     assert verdict.outcome == "violated"
+
+
+def test_nobody_pays_for_half_an_answer(survey: Survey) -> None:
+    """All rows are counted by one request, whatever the workload is: where it was stored, rounds
+    were bought until nothing was left."""
+    catalog = steward.registered_catalog(survey.state)
+    terms: dict[str, Any] = {"ceiling": 10, "purpose": PURPOSE}
+    steward.open_pot(survey.state, catalog, "total", epsilon=F(3, 2), **terms)
+    con = dither.connect(survey.file)
+    ask(con, prefixes("sex"), rounds=1).answer()
+    spent = survey.read_spent()
+    with pytest.raises(BudgetError, match="all steps together cost 0.9.* left in budget 'total'"):
+        ask(con, ranges("age"), rounds=3).answer()
+    assert survey.read_spent() == spent
