@@ -126,10 +126,10 @@ class StepBuyer:
 
 
 def _add_quotes(pot: Pot | None, steps: Sequence[Priced]) -> Charge:
-    """What a pot takes for requests together; those of rounds are the same objects."""
-    times = Counter(map(id, steps))
-    requests = {id(priced): priced for priced in steps}
-    charges = [(quote_charge(pot, requests[name]), count) for name, count in times.items()]
+    """What a pot takes for requests together; those of rounds are the same, and priced once."""
+    times = Counter(priced.key for priced in steps)
+    requests = {priced.key: priced for priced in steps}
+    charges = [(quote_charge(pot, requests[key]), count) for key, count in times.items()]
     return charge_from_amounts(
         sum((charge.amount * count for charge, count in charges), Fraction(0)),
         sum((charge.delta * count for charge, count in charges), Fraction(0)),
