@@ -86,6 +86,21 @@ def test_the_noise_of_a_total_is_for_the_total(place):
         assert "SUM(cost) of all groups together clamped to" in limited.atoms[0].limits[-1]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "stated"),
+    [(10, 300, "[0, 300]"), (-300, 10, "[0, 300]"), (0, Fraction(1, 1000), "[0, 0.01]")],
+)
+def test_a_total_is_stated_as_it_is_applied(place, low, high, stated):
+    """Absolute values are added up: a lower end of 10 was stated, and never applied; so was a
+    total below one cent."""
+    registered, _ = place
+    clamp = replace(LIMITS.clamps[0], low=Fraction(low), high=Fraction(high))
+    limited = limit_question(COSTS, UnitLimits((clamp,), None, True), registered)
+    assert limited.atoms[0].limits[-1].endswith(f"of all groups together clamped to {stated}")
+    (query,) = limited.queries
+    assert query.plan.total == Fraction(stated[:-1].split(", ")[1])
+
+
 def test_a_total_is_bought_for_one_aggregate_by_keys_and_epsilon(place):
     """Gaussian noise is for the L2 norm, and two aggregates share the noise of a group."""
     registered, _ = place

@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction as F
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
 
+import dither
+from dither import steward
 from dither.audit.black_box import test as audit_mechanism
 from dither.audit.step_workloads import make_clusters_run
 from dither.audit.verdict import Budget
-from dither.errors import DitherError
+from dither.errors import BudgetError, DitherError
 from dither.plan import operator_norms
 from dither.plan.apply_operator import multiply
 from dither.plan.operators import check_operator
@@ -26,7 +29,7 @@ from dither.workloads.clustered_histogram import (
     count_scattered,
     write_sums,
 )
-from tests.workloads.conftest import Survey
+from tests.workloads.conftest import PURPOSE, Survey
 
 
 def find_cost(counts: np.ndarray, clusters: list[Cluster], variance: float) -> float:
@@ -233,3 +236,19 @@ def test_an_audit_finds_planted_bugs(run: Run, pair: tuple[list[int], list[int]]
     and two from 5; a second step of epsilon 4 beside the first costs 4.5."""
     verdict = audit_mechanism(run, *pair, 1, budget=Budget(4_000, 1e-9), vectorised=False)
     assert verdict.outcome == "violated"
+
+
+def test_budgets_around_the_own_one_must_hold_both_steps(survey: Survey) -> None:
+    """The group could pay both, and all groups together the first alone: it was charged."""
+    catalog = steward.registered_catalog(survey.state)
+    terms: dict[str, Any] = {"epsilon": 1, "ceiling": 10, "purpose": PURPOSE}
+    steward.open_pot(survey.state, catalog, "total", policy="separate", **terms)
+    for name in ("left", "right"):
+        steward.open_pot(survey.state, catalog, name, kind="group", inside="total", **terms)
+    left, right = (dither.connect(survey.file, pot=name) for name in ("left", "right"))
+    right.sql("SELECT COUNT(*) FROM survey", epsilon=F(1, 2))
+    asked = left.clustered_histogram(["age"], table="survey", epsilon=F(3, 5))
+    with pytest.raises(BudgetError, match="left in budget 'total'. Nothing was spent"):
+        asked.answer()
+    spent = {pot.name: pot.spent for pot in steward.open_ledger(survey.state).pots()}
+    assert spent["left"] == 0 and spent["total"] == F(1, 2)

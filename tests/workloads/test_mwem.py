@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dither
+from dither import steward
 from dither.audit.black_box import test as audit_mechanism
 from dither.audit.step_workloads import make_mwem_run
 from dither.audit.verdict import Budget
@@ -18,7 +20,7 @@ from dither.plan.scores import score_move_in
 from dither.workloads import identity, marginals, prefixes, ranges, total
 from dither.workloads.kronecker import FittedProduct
 from dither.workloads.mwem import SCALE, AskedMwem
-from tests.workloads.conftest import POTS, Survey
+from tests.workloads.conftest import POTS, PURPOSE, Survey
 
 WORKLOADS = {
     "ranges": ranges("age"),
@@ -112,6 +114,24 @@ def test_a_certificate_names_all_releases_and_what_they_cost(survey: Survey) -> 
     assert all(name in body["release"]["id"] for name in result.info["releases"])
     assert F(body["guarantee"]["epsilon"]) == pytest.approx(survey.read_spent(), rel=1e-9)
     assert F(body["guarantee"]["epsilon"]) >= F(9, 10)
+
+
+def test_a_certificate_says_what_this_answer_paid_and_that_it_is_new(survey: Survey) -> None:
+    """It said "no new loss", nothing charged, a tenth paid and no bounds of the keys: all of its
+    first release, or of answers that buy nothing. Asked again, nothing is new."""
+    con = survey.connect("pure")
+    bought = ask(con, ranges("age")).answer()
+    spent = survey.read_spent()
+    body = bought.certificate()["body"]
+    assert "no new loss" not in body["guarantee"]["stated"] and not body["release"]["repeated"]
+    assert F(body["price"]["charges"]["total"][0]) == spent == F(body["pots"]["total"]["paid"])
+    assert body["price"]["asked"] == "epsilon 1" and "survey.age" in body["bounds"]
+    assert not body["post_processing"][0].startswith("answered from earlier releases")
+    again = ask(con, ranges("age")).answer().certificate()["body"]
+    assert again["guarantee"]["stated"].startswith("no new loss; covered by releases")
+    assert again["price"]["charges"] == {} and again["price"]["asked"] == "nothing new"
+    assert again["pots"]["total"]["paid"] == "0" and again["release"]["repeated"]
+    assert again["guarantee"]["epsilon"] == body["guarantee"]["epsilon"]
 
 
 def test_no_query_is_counted_twice_and_rounds_end_with_the_queries(survey: Survey) -> None:
@@ -262,3 +282,17 @@ def test_an_audit_finds_planted_bugs(
 ) -> None:
     verdict = audit_mechanism(run, *pair, 1, budget=Budget(4_000, 1e-9), vectorised=False)
     assert verdict.outcome == "violated"
+
+
+def test_nobody_pays_for_half_an_answer(survey: Survey) -> None:
+    """All rows are counted by one request, whatever the workload is: where it was stored, rounds
+    were bought until nothing was left."""
+    catalog = steward.registered_catalog(survey.state)
+    terms: dict[str, Any] = {"ceiling": 10, "purpose": PURPOSE}
+    steward.open_pot(survey.state, catalog, "total", epsilon=F(3, 2), **terms)
+    con = dither.connect(survey.file)
+    ask(con, prefixes("sex"), rounds=1).answer()
+    spent = survey.read_spent()
+    with pytest.raises(BudgetError, match="all steps together cost 0.9.* left in budget 'total'"):
+        ask(con, ranges("age"), rounds=3).answer()
+    assert survey.read_spent() == spent

@@ -30,6 +30,7 @@ CELL_S = 150e-9
 OPERATION_S = 5e-9
 LONG_OPERATION_S = 150e-9
 """Seconds for one operation of an operator: with 64 bits, and with longer integers."""
+_SHORT = 1 << 63
 
 
 def bound_operators(query: Query, analyses: Analyses) -> float:
@@ -45,20 +46,37 @@ def bound_operators(query: Query, analyses: Analyses) -> float:
         return seconds + _bound_product(query.operator, largest)
     if not isinstance(query.utility, Distances):
         return 2 * seconds
-    scaled = largest * query.utility.scale
-    return seconds + sum(_bound_distance(known, scaled) for known in query.utility.candidates)
+    return seconds + _bound_distances(query.utility, largest)
 
 
 def _bound_product(operator: LinearOperator, largest: int) -> float:
     """Seconds for a product with cells whose absolute values sum to at most `largest`."""
-    is_short = largest * largest_factor(operator) < 1 << 63
+    is_short = largest * largest_factor(operator) < _SHORT
     return count_operations(operator) * (OPERATION_S if is_short else LONG_OPERATION_S)
 
 
-def _bound_distance(candidate: DistanceCandidate, largest: int) -> float:
-    """Seconds for the score of one candidate; its target is read too."""
-    own_s = CELL_S * len(candidate.target)
-    return own_s + _bound_product(candidate.operator, largest)
+def _bound_distances(utility: Distances, largest: int) -> float:
+    """Seconds for the scores of all candidates; their targets are read too.
+
+    All are computed with integers of one kind: one candidate whose score does not fit into 64 bits
+    makes all of them long.
+    """
+    candidates = utility.candidates
+    is_short = all(
+        _bound_score(candidate, largest * utility.scale) < _SHORT for candidate in candidates
+    )
+    operation_s = OPERATION_S if is_short else LONG_OPERATION_S
+    return sum(
+        CELL_S * len(candidate.target) + operation_s * count_operations(candidate.operator)
+        for candidate in candidates
+    )
+
+
+def _bound_score(candidate: DistanceCandidate, largest: int) -> int:
+    """A bound of the score, and of every number on the way to it."""
+    operator = candidate.operator
+    products = largest * largest_factor(operator) * count_rows(operator)
+    return candidate.weight * (products + sum(map(abs, candidate.target)))
 
 
 def count_operations(operator: LinearOperator) -> int:

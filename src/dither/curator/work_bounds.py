@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dither.canonical import dumps
 from dither.curator.operator_work import bound_operators
 from dither.curator.reply_limits import count_numbers
+from dither.curator.tree_work import bound_growth, bound_leaves, list_levels
 from dither.errors import RefusedError
 from dither.plan.algebra import MeasuredQuery, Query, Scores, UnitVectors
 from dither.plan.analyse import Analysed
@@ -80,7 +81,9 @@ def check_training(query: Query, analyses: Analyses, steps: int, longest_s: floa
     if not isinstance(vectors, UnitVectors):
         return
     rows = analyses.analyse_rows(vectors.plan)
-    numbers = steps * count_vector_numbers(vectors, rows)
+    numbers = sum(
+        count_vector_numbers(level, rows) for level in list_levels(vectors, rows, steps)
+    ) or steps * count_vector_numbers(vectors, rows)
     if numbers > MOST_TRAINED_NUMBERS:
         raise RefusedError(
             f"all steps of this training release {numbers:,} numbers, and a job keeps at most "
@@ -100,16 +103,26 @@ def check_training(query: Query, analyses: Analyses, steps: int, longest_s: floa
 def bound_training(vectors: UnitVectors, rows: Analysed, steps: int) -> float:
     """Seconds that so many steps may take: rows that fit into memory are read once."""
     readings = 1 if kept_bytes(vectors, rows) <= MOST_KEPT else steps
+    levels = list_levels(vectors, rows, steps)
+    steps_s = sum(_bound_step(level, rows) for level in levels)
+    if not levels:
+        grown_s = count_declared_rows(rows) * bound_growth(vectors, rows, steps)
+        steps_s = steps * _bound_step(vectors, rows) + grown_s
+    return readings * _bound_rows(rows) + steps_s
+
+
+def _bound_step(vectors: UnitVectors, rows: Analysed) -> float:
+    """Seconds for one step of a training."""
     released_s = TRAINED_NUMBER_S * count_vector_numbers(vectors, rows)
-    step_s = TRAINING_STEP_S + released_s + _bound_vectors(vectors, rows)
-    return readings * _bound_rows(rows) + steps * step_s
+    return TRAINING_STEP_S + released_s + _bound_vectors(vectors, rows)
 
 
 def _bound_vectors(vectors: UnitVectors, rows: Analysed) -> float:
     """Seconds for the vectors of all rows."""
     numbers = count_vector_numbers(vectors, rows)
     number_s = PRODUCT_NUMBER_S if is_rounded_by_factor(vectors) else VECTOR_NUMBER_S
-    return count_declared_rows(rows) * numbers * number_s * (1 + numbers / LONG_VECTOR)
+    row_s = numbers * number_s * (1 + numbers / LONG_VECTOR) + bound_leaves(vectors)
+    return count_declared_rows(rows) * row_s
 
 
 def _bound_statement(query: MeasuredQuery, priced: Priced, length: int) -> float:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.canonical import fraction_text
-from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
+from dither.catalog import Boolean, Bounded, Category, Column, Date, FromPublic, Timestamp
 from dither.catalog.explain import UNPROTECTED, list_rules
 from dither.catalog.scalar_texts import write_days, write_seconds
 from dither.plan.algebra import Scan, nodes_of, plan_hash
@@ -109,8 +109,8 @@ def write_body(
             "over_all_windows": "" if over_windows is None else state_over_windows(over_windows),
         },
         "mechanisms": describe_steps(release),
-        "bounds": _list_bounds(catalog, list_used_columns(release)),
-        "limits": sorted({*filter(_is_stated, limits), *_list_table_limits(catalog, release)}),
+        "bounds": list_bounds(release),
+        "limits": sorted({*filter(_is_stated, limits), *list_table_limits(release)}),
         "price": {
             "asked": f"{price.name} {format_exact(price.value)}",
             "loss": priced.loss.to_json(),
@@ -295,10 +295,10 @@ def _list_texts(tree: Any) -> Iterator[str]:
             yield from _list_texts(value)
 
 
-def _list_bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[str, Any]:
+def list_bounds(release: Release) -> dict[str, Any]:
     """Map each column used to its bounds, list and null rule, with where they came from."""
     bounds: dict[str, Any] = {}
-    for table, columns in used.items():
+    for table, columns in list_used_columns(release).items():
         for column in columns:
             if bound := _describe_bound(column):
                 bounds[f"{table}.{column.name}"] = bound
@@ -357,8 +357,9 @@ def _is_stated(limit: str) -> bool:
     return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 
-def _list_table_limits(catalog: Catalog, release: Release) -> set[str]:
+def list_table_limits(release: Release) -> set[str]:
     """List how many rows of one unit the registered tables hold."""
+    catalog = release.version.catalog
     limits = set()
     for name in list_used_columns(release):
         table = catalog.table(name)

@@ -124,6 +124,7 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analys
             "for sums beside counts, in questions of their own"
         )
     limits.check_atoms(recipe.atoms)
+    limits = _round_totals(recipe, limits, analyses) if limits.is_total else limits
     clamps = {
         position: clamp
         for grouping in recipe.sets
@@ -134,7 +135,7 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analys
         assert isinstance(query, Cells)
         own = [clamps[number, column] for column in range(len(query.columns))]
         queries.append(
-            _limit_totals(query, own, limits.max_groups, analyses)
+            _limit_totals(query, own, limits.max_groups)
             if limits.is_total and query.keys
             else _limit_query(query, own, limits.max_groups)
         )
@@ -156,19 +157,28 @@ def _limit_query(query: Cells, clamps: list[UnitClamp], max_groups: int | None) 
     return Cells(plan, query.keys, tuple(Sum(name) for name in names))
 
 
-def _limit_totals(
-    query: Cells, clamps: list[UnitClamp], max_groups: int | None, analyses: Analyses
-) -> Cells:
-    """The query with what one unit adds to all groups together clamped, on the grid of each
-    number."""
+def _round_totals(recipe: Recipe, limits: UnitLimits, analyses: Analyses) -> UnitLimits:
+    """Limits of totals as they are applied, and so as they are stated: absolute values are added up
+    on the grid, and a total of numbers that may be negative is one in both directions."""
+    clamps = []
+    for clamp, (number, column) in zip(limits.clamps, recipe.sets[0].positions, strict=True):
+        query = recipe.queries[number]
+        assert isinstance(query, Cells)
+        rows, _ = list_unit_rows(query)
+        domain = analyses.analyse_rows(rows).columns[name_numbers(query)[column]]
+        largest = max(abs(clamp.low), abs(clamp.high))
+        total = max(domain.step, largest // domain.step * domain.step)
+        clamps.append(replace(clamp, low=-total if domain.low < 0 else Fraction(0), high=total))
+    return replace(limits, clamps=tuple(clamps))
+
+
+def _limit_totals(query: Cells, clamps: list[UnitClamp], max_groups: int | None) -> Cells:
+    """The query with what one unit adds to all groups together clamped."""
     rows, groups = list_unit_rows(query)
-    columns = analyses.analyse_rows(rows).columns
     plan = _limit_groups(rows, query.keys, groups, max_groups)
     names = name_numbers(query)
     for name, clamp in zip(names, clamps, strict=True):
-        step = columns[name].step
-        total = max(step, max(abs(clamp.low), abs(clamp.high)) // step * step)
-        plan = LimitTotal(plan, query.keys, name, total)
+        plan = LimitTotal(plan, query.keys, name, clamp.high)
     return Cells(plan, query.keys, tuple(Sum(name) for name in names))
 
 

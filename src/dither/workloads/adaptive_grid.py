@@ -35,7 +35,13 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.workloads.adaptive_histogram import AdaptiveHistogram
-from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance, write_price
+from dither.workloads.ask_steps import (
+    StepAsker,
+    StepBuyer,
+    StepCertifier,
+    read_variance,
+    write_price,
+)
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
 from dither.workloads.lines import Floats
@@ -153,9 +159,12 @@ class AskedGrid:
         )
 
     def _quote(self) -> Charge:
+        return self._asker.quote([self.total, *self._list_grids()])
+
+    def _list_grids(self) -> list[Priced]:
+        """Requests that cost what the coarse grid and the fine one do."""
         coarse = self._count_whole(self.grid_epsilon * COARSE_SHARE)
-        fine = self._count_whole(self._fine_epsilon)
-        return self._asker.quote([(self.total, 1), (coarse, 1), (fine, 1)])
+        return [coarse, self._count_whole(self._fine_epsilon)]
 
     def _count_whole(self, epsilon: Fraction) -> Priced:
         """A grid of one block, which costs what all grids do."""
@@ -163,8 +172,8 @@ class AskedGrid:
 
     def answer(self) -> ChosenHistogram:
         """Charge the pot for all steps and release. Asked again it is free, and the same."""
-        self._asker.check_budget(self.total, self._quote())
-        return self.answer_after(self._asker.release(self.total))
+        buyer = StepBuyer(self._asker, [self.total, *self._list_grids()])
+        return self.answer_after(buyer.release(self.total))
 
     def answer_after(self, total: Release) -> ChosenHistogram:
         """Both grids, for about so many rows as were counted."""
@@ -172,11 +181,12 @@ class AskedGrid:
         scale = self.grid_epsilon / self.moved
         coarse = list_coarse_boxes(self.axes, find_coarse_side(rows, scale))
         first = self._count_boxes(coarse, self.grid_epsilon * COARSE_SHARE)
-        coarse_release = self._asker.release(first)
+        buyer = StepBuyer(self._asker, self._list_grids())
+        coarse_release = buyer.release(first)
         counts = coarse_release.values[0]
         fine = cut_boxes(coarse, counts, self._fine_epsilon / self.moved)
         second = self._count_boxes([box for cut in fine for box in cut], self._fine_epsilon)
-        release = self._asker.release(second)
+        release = buyer.release(second)
         variances = np.array([read_variance(first), read_variance(second)])
         fitted, deviations = join_counts(counts, release.values[0], fine, variances)
         times = self._find_times([len(coarse), len(fitted)], variances)

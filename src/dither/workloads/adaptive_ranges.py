@@ -41,7 +41,13 @@ from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
 from dither.workloads.adaptive_grid import TOTAL_SHARE, AskedGrid, ChosenHistogram
 from dither.workloads.adaptive_histogram import find_threshold, read_blocks
-from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance, write_price
+from dither.workloads.ask_steps import (
+    StepAsker,
+    StepBuyer,
+    StepCertifier,
+    read_variance,
+    write_price,
+)
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
@@ -158,16 +164,19 @@ class AskedRanges:
         )
 
     def _quote(self) -> Charge:
-        """What both steps cost: any sums of cells at what is left cost the same."""
+        """What both steps cost."""
+        return self._asker.quote(self._list_steps())
+
+    def _list_steps(self) -> list[Priced]:
+        """The first step, and sums of cells at what is left: any of them cost the same."""
         cells = self.bound.make_cells(self.bound.columns)
         size = prod(self.bound.sizes[column] for column in self.bound.columns)
         second = self._price(Linear(cells, Total(size)), "linear_laplace", self._left)
-        return self._asker.quote([(self.first, 1), (second, 1)])
+        return [self.first, second]
 
     def answer(self) -> ChosenHistogram:
         """Charge the pot for both steps and release. Asked again it is free, and the same."""
-        self._asker.check_budget(self.first, self._quote())
-        first = self._asker.release(self.first)
+        first = StepBuyer(self._asker, self._list_steps()).release(self.first)
         return self._answer_line(first) if self._is_line else self._answer_plane(first)
 
     def _answer_line(self, first: Release) -> ChosenHistogram:

@@ -1,11 +1,12 @@
 """Requests that follow from each other: each is priced, charged, stored, and free when asked again.
 
 What is asked next is a function of what was released before. Before the first one is charged, the
-budget must hold the price of all: nobody pays for half an answer.
+budget and those around it must hold the price of all: nobody pays for half an answer.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -56,29 +57,23 @@ class StepAsker:
         rows = kernel.version.analyses.analyse_rows(cells.plan)
         return move_of_cells(cells, rows, kernel.catalog.neighbours).l1
 
-    def quote(self, steps: list[tuple[Priced, int]]) -> Charge:
-        """What the pot takes for all steps: each priced request so many times."""
-        pot = self._find_pot()
-        charges = [(quote_charge(pot, priced), times) for priced, times in steps]
-        return charge_from_amounts(
-            sum((charge.amount * times for charge, times in charges), Fraction(0)),
-            sum((charge.delta * times for charge, times in charges), Fraction(0)),
-        )
+    def quote(self, steps: Sequence[Priced]) -> Charge:
+        """What the pot takes for all steps together."""
+        pots = self._list_path()
+        return _add_quotes(pots[0] if pots else None, steps)
 
-    def check_budget(self, first: Priced, whole: Charge) -> None:
-        """Refuse where the pot cannot pay all steps together.
-
-        Steps whose first one is stored were begun before, and go on.
-        """
-        pot = self._find_pot()
-        if pot is None or self.curator.has_answer(first):
-            return
-        if whole.amount > pot.left or whole.delta > pot.delta_left:
-            raise BudgetError(
-                f"all steps together cost {decimal_text(whole.amount, up=True)}, and "
-                f"{decimal_text(pot.left)} is left in budget {self.pot!r}. Nothing was spent: ask "
-                "with a smaller price"
-            )
+    def check_budget(self, steps: Sequence[Priced]) -> None:
+        """Refuse where the pot, or one around it, cannot pay these steps together."""
+        for pot in self._list_path():
+            if pot.kind == "partition":
+                continue  # its total is that of its largest part
+            whole = _add_quotes(pot, steps)
+            if whole.amount > pot.left or whole.delta > pot.delta_left:
+                raise BudgetError(
+                    f"all steps together cost {decimal_text(whole.amount, up=True)}, and "
+                    f"{decimal_text(pot.left)} is left in budget {pot.name!r}. Nothing was spent: "
+                    "ask with a smaller price"
+                )
 
     def describe_all(self, releases: Sequence[Release], recipe: Recipe) -> dict[str, Any]:
         """What a result of several releases says about itself: what all of them cost together."""
@@ -103,9 +98,42 @@ class StepAsker:
             "charges": {pot: list(map(fraction_text, taken)) for pot, taken in charges.items()},
         }
 
-    def _find_pot(self) -> Pot | None:
-        pots = self.curator.list_pots()
-        return next((listed for listed in pots if listed.name == self.pot), None)
+    def _list_path(self) -> list[Pot]:
+        """The pot and those around it, as they stand; empty where none is open."""
+        pots = {pot.name: pot for pot in self.curator.list_pots()}
+        return [pots[pot.name] for pot in self.view.path if pot.name in pots]
+
+
+class StepBuyer:
+    """Releases steps in order: before the first one that is not stored, the budgets must hold the
+    price of it and of all after it. Steps that were begun before go on.
+
+    `left` are requests that cost what the steps do.
+    """
+
+    def __init__(self, asker: StepAsker, left: list[Priced]) -> None:
+        self._asker = asker
+        self._left = left
+        self._is_checked = False
+
+    def release(self, priced: Priced) -> Release:
+        """Charge for the next step and measure it, or take the stored answer."""
+        if not self._is_checked and not self._asker.curator.has_answer(priced):
+            self._asker.check_budget(self._left)
+            self._is_checked = True
+        self._left = self._left[1:]
+        return self._asker.release(priced)
+
+
+def _add_quotes(pot: Pot | None, steps: Sequence[Priced]) -> Charge:
+    """What a pot takes for requests together; those of rounds are the same, and priced once."""
+    times = Counter(priced.key for priced in steps)
+    requests = {priced.key: priced for priced in steps}
+    charges = [(quote_charge(pot, requests[key]), count) for key, count in times.items()]
+    return charge_from_amounts(
+        sum((charge.amount * count for charge, count in charges), Fraction(0)),
+        sum((charge.delta * count for charge, count in charges), Fraction(0)),
+    )
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from dither.rules import PrivacyRule
 from dither.workloads.adaptive_histogram import sum_between
 from dither.workloads.ask_steps import (
     StepAsker,
+    StepBuyer,
     StepCertifier,
     find_noise_law,
     read_variance,
@@ -118,7 +119,7 @@ class AskedClusters:
         second = self._any_second
         level = read_level(self.confidence)
         return ClusteredPreview(
-            self._asker.quote([(self.first, 1), (second, 1)]),
+            self._asker.quote([self.first, second]),
             self._asker.pot,
             f"every cell, then clusters: {second.steps[0].mechanism.describe()}",
             float(find_noise_law(second).interval(level)),
@@ -128,9 +129,8 @@ class AskedClusters:
 
     def answer(self) -> ClusteredHistogram:
         """Charge the pot for both steps and release. Asked again it is free, and the same."""
-        whole = self._asker.quote([(self.first, 1), (self._any_second, 1)])
-        self._asker.check_budget(self.first, whole)
-        first = self._asker.release(self.first)
+        buyer = StepBuyer(self._asker, [self.first, self._any_second])
+        first = buyer.release(self.first)
         scale = (read_variance(self.first) / 2) ** 0.5
         clusters = cluster_cells(
             first.values[0],
@@ -139,7 +139,7 @@ class AskedClusters:
             most=count_scattered(self._cells),
         )
         second = self._count_clusters(clusters)
-        release = self._asker.release(second)
+        release = buyer.release(second)
         level = read_level(self.confidence)
         strategy = f"{len(clusters):,} clusters of like counts"
         releases = (first, release)

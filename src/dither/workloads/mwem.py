@@ -33,6 +33,7 @@ from dither.privacy.kernel.request import Price
 from dither.rules import PrivacyRule
 from dither.workloads.ask_steps import (
     StepAsker,
+    StepBuyer,
     StepCertifier,
     find_noise_law,
     sign_tables,
@@ -195,10 +196,14 @@ class AskedMwem:
         return self._price(linear, self._round_price * (1 - CHOICE_SHARE))
 
     def _quote(self) -> Charge:
-        """What all steps cost together: rounds cost alike, whatever they choose."""
+        """What all steps cost together."""
+        return self._asker.quote(self._list_steps())
+
+    def _list_steps(self) -> list[Priced]:
+        """Requests that cost what all steps do: rounds cost alike, whatever they choose."""
         choice = self.price_choice(self._spread_evenly(1), self._distinct)
         count = self.price_count(self.queries[0])
-        return self._asker.quote([(self.total, 1), (choice, self.rounds), (count, self.rounds)])
+        return [self.total, *(choice, count) * self.rounds]
 
     def preview(self) -> MwemPreview:
         """Price and noise. Reads no data and spends nothing."""
@@ -219,8 +224,8 @@ class AskedMwem:
 
     def answer(self) -> MwemResult:
         """Charge the pot for all steps and release. Asked again it is free, and the same."""
-        self._asker.check_budget(self.total, self._quote())
-        total = self._asker.release(self.total)
+        buyer = StepBuyer(self._asker, self._list_steps())
+        total = buyer.release(self.total)
         releases = [total]
         rows = max(1, total.values[0][0])
         model = self._spread_evenly(rows)
@@ -230,11 +235,11 @@ class AskedMwem:
         with show_step("choosing, counting and fitting", self.fixed.progress):
             for _ in track(range(self.rounds), self.rounds):
                 choosable = self.list_choosable(chosen)
-                choice = self._asker.release(self.price_choice(model, choosable))
+                choice = buyer.release(self.price_choice(model, choosable))
                 chosen.append(choosable[choice.values[0][0]])
                 query = self.queries[chosen[-1]]
                 priced = self.price_count(query)
-                release = self._asker.release(priced)
+                release = buyer.release(priced)
                 releases += [choice, release]
                 noisy = float(release.values[0][0])
                 counted.append((query.mark_cells(), noisy))
