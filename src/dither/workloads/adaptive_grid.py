@@ -35,7 +35,7 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 from dither.workloads.adaptive_histogram import AdaptiveHistogram
-from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance, write_price
+from dither.workloads.ask_steps import StepAsker, StepCertifier, find_variance, write_price
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
 from dither.workloads.lines import Floats
@@ -134,15 +134,16 @@ class AskedGrid:
     def _price(self, query: Query, family: str, epsilon: Fraction) -> Priced:
         return self._asker.price(query, family, Price(epsilon))
 
-    def _count_boxes(self, boxes: Sequence[Box], epsilon: Fraction) -> Priced:
+    def _price_boxes(self, boxes: Sequence[Box], epsilon: Fraction) -> Priced:
+        """Price the request that counts these boxes."""
         ends = tuple(end for box in boxes for span in box for end in span)
         query = Linear(self.bound.make_cells(self.bound.columns), Boxes(self.axes, ends))
         return self._price(query, "linear_laplace", epsilon)
 
     def preview(self) -> GridPreview:
         """Price and noise. Reads no data and spends nothing."""
-        fine = self._count_whole(self._fine_epsilon)
-        variance = np.array([read_variance(fine)])
+        fine = self._price_single_block(self._fine_epsilon)
+        variance = np.array([find_variance(fine)])
         half = self._find_times([1], variance) * sqrt(variance[0])
         return GridPreview(
             self._quote(),
@@ -153,13 +154,14 @@ class AskedGrid:
         )
 
     def _quote(self) -> Charge:
-        coarse = self._count_whole(self.grid_epsilon * COARSE_SHARE)
-        fine = self._count_whole(self._fine_epsilon)
+        """Add up what all three requests cost."""
+        coarse = self._price_single_block(self.grid_epsilon * COARSE_SHARE)
+        fine = self._price_single_block(self._fine_epsilon)
         return self._asker.quote([(self.total, 1), (coarse, 1), (fine, 1)])
 
-    def _count_whole(self, epsilon: Fraction) -> Priced:
-        """A grid of one block, which costs what all grids do."""
-        return self._count_boxes([tuple((0, size - 1) for size in self.axes)], epsilon)  # type: ignore[list-item]
+    def _price_single_block(self, epsilon: Fraction) -> Priced:
+        """Price a grid of one block. Every grid has this price and this noise."""
+        return self._price_boxes([tuple((0, size - 1) for size in self.axes)], epsilon)  # type: ignore[list-item]
 
     def answer(self) -> ChosenHistogram:
         """Charge the pot for all steps and release. Asked again it is free, and the same."""
@@ -167,24 +169,24 @@ class AskedGrid:
         return self.answer_after(self._asker.release(self.total))
 
     def answer_after(self, total: Release) -> ChosenHistogram:
-        """Both grids, for about so many rows as were counted."""
+        """Release both grids, whose block sizes follow from the noisy count of all rows."""
         ((rows,),) = total.values
         scale = self.grid_epsilon / self.moved
         coarse = list_coarse_boxes(self.axes, find_coarse_side(rows, scale))
-        first = self._count_boxes(coarse, self.grid_epsilon * COARSE_SHARE)
+        first = self._price_boxes(coarse, self.grid_epsilon * COARSE_SHARE)
         coarse_release = self._asker.release(first)
         counts = coarse_release.values[0]
         fine = cut_boxes(coarse, counts, self._fine_epsilon / self.moved)
-        second = self._count_boxes([box for cut in fine for box in cut], self._fine_epsilon)
+        second = self._price_boxes([box for cut in fine for box in cut], self._fine_epsilon)
         release = self._asker.release(second)
-        variances = np.array([read_variance(first), read_variance(second)])
+        variances = np.array([find_variance(first), find_variance(second)])
         fitted, deviations = join_counts(counts, release.values[0], fine, variances)
         times = self._find_times([len(coarse), len(fitted)], variances)
         choice = f"{len(fitted):,} blocks of an adaptive grid, for about {max(rows, 0):,} rows"
         widths = times * deviations
         releases = (total, coarse_release, release)
         return ChosenHistogram(
-            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": choice},
+            self._asker.describe_releases(releases, self.bound.recipe) | {"strategy": choice},
             self.bound,
             tuple(_make_block(box) for cut in fine for box in cut),
             tuple(fitted.tolist()),
@@ -221,10 +223,10 @@ def list_spans(first: int, stop: int, pieces: int) -> list[Span]:
 
 
 def cut_span(first: int, stop: int, pieces: int) -> list[Span]:
-    """So many spans, or single values where spans would hold fewer than two of them.
+    """Cut a span into `pieces`, or into single values where pieces would hold fewer than two.
 
-    Many rows in one value, spread over two, are off by half of them wherever a range ends between
-    the two; single values cost at most twice as many counts.
+    A span of two values spreads its rows evenly. If one value holds all of them, half of the rows
+    are in the wrong one. Single values avoid that, for at most twice as many counts.
 
     >>> cut_span(0, 6, 3), cut_span(0, 5, 3)
     ([(0, 1), (2, 3), (4, 5)], [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)])

@@ -41,7 +41,7 @@ from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
 from dither.workloads.adaptive_grid import TOTAL_SHARE, AskedGrid, ChosenHistogram
 from dither.workloads.adaptive_histogram import find_threshold, read_blocks
-from dither.workloads.ask_steps import StepAsker, StepCertifier, read_variance, write_price
+from dither.workloads.ask_steps import StepAsker, StepCertifier, find_variance, write_price
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
@@ -69,7 +69,7 @@ class RangesPreview:
     fixed_error: float
     """The root mean squared error of the best fixed strategy at the whole price."""
     rough_error: float
-    """That of the same strategy at what the first step leaves: taken where no block helps."""
+    """The same strategy's error at what the first step leaves; it is used where no block helps."""
     confidence: Fraction
 
     def __str__(self) -> str:
@@ -158,7 +158,7 @@ class AskedRanges:
         )
 
     def _quote(self) -> Charge:
-        """What both steps cost: any sums of cells at what is left cost the same."""
+        """Add up what both steps cost. The second costs the same for any sums of cells."""
         cells = self.bound.make_cells(self.bound.columns)
         size = prod(self.bound.sizes[column] for column in self.bound.columns)
         second = self._price(Linear(cells, Total(size)), "linear_laplace", self._left)
@@ -183,7 +183,7 @@ class AskedRanges:
         priced = self._price(query, "linear_laplace", self._left)
         release = self._asker.release(priced)
         counts = strategy.solve(np.array(release.values[0], float))
-        variance = np.array([read_variance(priced)])
+        variance = np.array([find_variance(priced)])
         deviations = np.sqrt(strategy.find_variances("identity") * variance)
         level = float(read_level(self.confidence))
         rounding = find_rounding_share([len(release.values[0])], variance, "laplace")
@@ -226,7 +226,7 @@ class AskedRanges:
         choice: str,
     ) -> ChosenHistogram:
         return ChosenHistogram(
-            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": choice},
+            self._asker.describe_releases(releases, self.bound.recipe) | {"strategy": choice},
             self.bound,
             blocks,
             tuple(counts.tolist()),
