@@ -57,7 +57,8 @@ FIRST_SHARE = Fraction(7, 10)
 """The share of the price that counts every cell."""
 THRESHOLD = 1
 """Noisy counts of at most this many noise scales are taken for 0. This number and FIRST_SHARE were
-chosen among 15 settings, by errors of single cells of generated lines (bench/generated_shapes.py)."""
+chosen among 15 settings, by errors of single cells of generated lines
+(bench/generated_shapes.py)."""
 MOST_CELLS = 8192
 MOST_SCATTERED = 100
 """The most clusters with gaps, however few cells there are."""
