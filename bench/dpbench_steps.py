@@ -23,7 +23,7 @@ from dither.workloads.clustered_histogram import (
     FIRST_SHARE,
     THRESHOLD,
     cluster_cells,
-    count_scattered,
+    find_most_scattered,
 )
 from dither.workloads.line_strategies import choose_line
 from dither.workloads.multiplicative_weights import CountedCells, fit_weights
@@ -40,7 +40,7 @@ def count_in_clusters(counts: Any, epsilon: Fraction) -> Any:
         (counts + noise.discrete_laplace(first, counts.shape)).tolist(),
         threshold=THRESHOLD * float(first),
         variance=2 * float(second) ** 2,
-        most=count_scattered(len(counts)),
+        most_scattered=find_most_scattered(len(counts)),
     )
     cells = np.zeros(len(counts))
     drawn = noise.discrete_laplace(second, (len(clusters),))

@@ -71,7 +71,7 @@ class SuggestionDoor:
 
     def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
         """Buy the limits of a question, by histograms of what people add to it."""
-        from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
+        from dither.answer.suggest_limits import make_limit_suggestion, read_limit_wish
 
         view = self._view()
         question = read_question(sql)
@@ -85,7 +85,7 @@ class SuggestionDoor:
             subquestion = find_only_part(priced, refusal, self._kernel.catalog, read_public)
             bound = self._offers.bind(read_question(subquestion))
         analyses = self._kernel.version.analyses
-        wish = wish_limits(sql, bound.recipe, analyses, allow_total=price.rho is None)
+        wish = read_limit_wish(sql, bound.recipe, analyses, allow_total=price.rho is None)
         offered = self._offers.offer_wish(wish.recipe, price, view)
         release = self._release(offered.priced, fresh, None)
         mechanisms = [step.mechanism for step in offered.priced.steps]

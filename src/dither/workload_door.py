@@ -1,8 +1,8 @@
-"""What workloads ask of a connection: many counts at once, by fixed strategies or by ones that
-follow the data.
+"""The methods of a connection that ask for many counts at once.
 
-`AlgorithmDoor` in `algorithms.py` has these beside leases and jobs. Packages that compute from
-released values alone are imported when they are asked for.
+Some use a fixed strategy; others choose what to measure by what they released before.
+`AlgorithmDoor` in `algorithms.py` inherits these methods and adds leases and jobs. Packages that
+compute from released values alone are imported by the method that needs them.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ class WorkloadDoor:
     ) -> AskedRanges:
         """Counts for ranges over one or two columns, by what is best for the data.
 
-        A small part of the price looks at the data and chooses between blocks that follow it and
-        fixed strategies; the rest measures. `.preview()` says what it costs and errs by at most
-        where the data is rough; `.answer()` asks.
+        A small share of the price looks at the data and chooses between blocks that follow it and
+        fixed strategies; the rest measures. `.preview()` says what it costs, and the largest error,
+        which it has where the data is rough; `.answer()` asks.
         """
         from dither.workloads.adaptive_ranges import AskedRanges, check_axes
         from dither.workloads.language import ranges
@@ -201,11 +201,12 @@ class WorkloadDoor:
         epsilon: Number,
         confidence: Number = 0.95,
     ) -> AskedClusters:
-        """Counts of single cells, by clusters of cells with like counts, wherever these are.
+        """Counts of single cells, where cells with like counts share one count, neighbours or not.
 
-        Two requests at one price together: every cell, then clusters of cells whose noisy counts
-        are alike (AHP). For single cells of columns whose values have no order; sums of many cells
-        err more than those of a workload. `.preview()` says what it costs; `.answer()` asks.
+        Two requests share the price: the first counts every cell, the second counts clusters of
+        cells whose noisy counts are alike (AHP). This is for single cells of columns whose values
+        have no order. Sums of many cells err more than those of a workload. `.preview()` says what
+        it costs; `.answer()` asks.
         """
         from dither.answer.intervals import read_level
         from dither.workloads.bind import bind_workload
@@ -234,11 +235,11 @@ class WorkloadDoor:
         confidence: Number = 0.95,
         progress: bool = False,
     ) -> AskedMwem:
-        """A workload from a model that is fitted to the queries which it gets most wrong (MWEM).
+        """A workload answered from a model that is fitted to the queries it gets most wrong (MWEM).
 
-        Every round pays for a choice among all queries and for the count of the chosen one. For
-        few rows and many queries over few columns; tables are biased and have no intervals.
-        `.preview()` says what it costs, and what the best fixed strategy errs by; `.answer()` asks.
+        Every round pays for a choice among all queries and for the count of the chosen one. This is
+        for few rows and many queries over few columns. Tables are biased and have no intervals.
+        `.preview()` says what it costs, and the error of the best fixed strategy; `.answer()` asks.
         """
         from dither.workloads.mwem import AskedMwem, check_workload, read_rounds
 
@@ -256,6 +257,7 @@ class WorkloadDoor:
         return AskedMwem(fixed, chosen_rounds, self._make_asker())
 
     def _make_asker(self) -> StepAsker:
+        """Make what asks several requests in a row from the pot of this connection."""
         from dither.workloads.ask_steps import StepAsker
 
         return StepAsker(self._pot, self._curator, self._view(), self._info)
@@ -302,7 +304,7 @@ class WorkloadDoor:
     def _refuse_pot(self) -> None:
         """Raise BudgetError: the pot of this connection is not open.
 
-        It says which are, and the remedy.
+        The message lists the open pots and says how to open one.
         """
         names = [pot.name for pot in self._curator.list_pots()]
         raise BudgetError(

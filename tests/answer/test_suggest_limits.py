@@ -12,7 +12,7 @@ import pytest
 from dither import ParameterError, connect
 from dither.answer.asked import read_question
 from dither.answer.limit_notes import list_limit_notes
-from dither.answer.suggest_limits import wish_limits
+from dither.answer.suggest_limits import read_limit_wish
 from dither.audit.naive_plans import grouped
 from dither.plan.analysed_query import Analyses
 from dither.plan.of_catalog import sensitivity
@@ -113,7 +113,7 @@ def test_a_total_is_bought_for_one_aggregate_by_keys_and_epsilon(place):
         ("SELECT SUM(cost) AS s FROM visits", True, False),
     ):
         recipe = bind(sql, registered.catalog, registered.facts)
-        wish = wish_limits(sql, recipe, analyses, allow_total=allow_total)
+        wish = read_limit_wish(sql, recipe, analyses, allow_total=allow_total)
         assert wish.is_total is expected
         assert bool(wish.group_edges) is (not expected and "ward" in sql)
 
@@ -182,7 +182,7 @@ def test_no_limit_is_sold_where_none_is_smaller(place):
     question = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
     recipe = bind(question, registered.catalog, registered.facts)
     with pytest.raises(ParameterError, match="nothing to buy"):
-        wish_limits(question, recipe, Analyses(registered.catalog, registered.facts))
+        read_limit_wish(question, recipe, Analyses(registered.catalog, registered.facts))
 
 
 def test_limits_of_another_question_are_refused(place):

@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.samplers import plan_for
-from dither.privacy.noise.table import RESIDUAL, DrawTable, Law, _columns, build
+from dither.privacy.noise.table import RESIDUAL, DrawTable, Law, _lay_out_columns, build
 from dither.privacy.noise.wide_tables import draw
 from tests.case_lists import mark_between, mark_rest
 from tests.sources import TestSource, enumerate_outcomes
@@ -192,7 +192,7 @@ def test_a_table_built_in_float64_is_caught(family, scale):
 
 
 def _table_of(table: DrawTable, counts: tuple[int, ...]) -> DrawTable:
-    columns, cut, meaning = _columns(counts, table.first, table.width)
+    columns, cut, meaning = _lay_out_columns(counts, table.first, table.width)
     return replace(table, counts=counts, columns=columns, cut=cut, meaning=meaning)
 
 

@@ -13,8 +13,8 @@ from dither.audit.generators import (
     TARGET,
     PlantedGenerator,
     attack_cell,
-    list_planted,
-    list_subjects,
+    list_generators,
+    list_planted_generators,
 )
 from dither.audit.shipped_mechanisms import Subject
 from dither.cli.main import app
@@ -24,13 +24,13 @@ ALPHA = 1e-9
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("subject", list_subjects(), ids=lambda subject: subject.name)
+@pytest.mark.parametrize("subject", list_generators(), ids=lambda subject: subject.name)
 def test_the_attack_does_not_break_the_claim(subject: Subject) -> None:
     assert subject.audit(RUNS, ALPHA).outcome != "violated"
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("planted", list_planted(), ids=lambda planted: planted.what)
+@pytest.mark.parametrize("planted", list_planted_generators(), ids=lambda planted: planted.what)
 def test_the_attack_finds_every_planted_bug(planted: PlantedGenerator) -> None:
     assert planted.subject.audit(RUNS, ALPHA).outcome == "violated"
 
@@ -41,7 +41,7 @@ def test_one_command_attacks_ours_and_the_planted_ones() -> None:
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     assert said["accused"] == [] and said["escaped"] == []
-    assert len(said["verdicts"]) == len(list_subjects()) + len(list_planted())
+    assert len(said["verdicts"]) == len(list_generators()) + len(list_planted_generators())
 
 
 def test_the_lease_of_the_attack_gives_the_answers_of_the_kernel_s_mechanisms() -> None:

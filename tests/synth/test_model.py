@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from dither.synth.draw_rows import draw_rows, draw_uniform, order_rows
+from dither.synth.draw_rows import draw_rows, draw_uniform, sort_rows
 from dither.synth.estimate import (
     Measurement,
     estimate_total,
@@ -193,4 +193,4 @@ def test_rows_are_ordered_as_by_a_sort_of_one_column_after_the_other(
     points[::5] = points[3]
     for own in (points, draws.random(999)):
         expected = np.lexsort((own, *reversed(codes)))
-        assert order_rows(own, codes).tolist() == expected.tolist()
+        assert sort_rows(own, codes).tolist() == expected.tolist()

@@ -26,8 +26,8 @@ from dither.workloads.clustered_histogram import (
     AskedClusters,
     Cluster,
     cluster_cells,
-    count_scattered,
-    write_sums,
+    find_most_scattered,
+    make_cluster_operator,
 )
 from tests.workloads.conftest import PURPOSE, Survey
 
@@ -53,7 +53,9 @@ def test_clusters_are_the_cheapest_of_all_cuts() -> None:
     for cells in (1, 2, 5, 8):
         for variance in (0.5, 20.0, 400.0):
             noisy = draws.integers(-5, 40, cells)
-            clusters = cluster_cells(noisy.tolist(), threshold=4.0, variance=variance, most=cells)
+            clusters = cluster_cells(
+                noisy.tolist(), threshold=4.0, variance=variance, most_scattered=cells
+            )
             assert sorted(cell for cluster in clusters for cell in cluster) == list(range(cells))
             counts = np.where(noisy > 4, noisy, 0)
             order = np.argsort(-counts, kind="stable")
@@ -69,8 +71,8 @@ def test_every_cell_is_in_one_cluster_and_operators_add_them_up() -> None:
     draws = np.random.default_rng(4)
     for cells, most in ((1, 1), (7, 1), (60, 3), (300, 2)):
         noisy = draws.integers(-50, 200, cells).tolist()
-        clusters = cluster_cells(noisy, threshold=0.0, variance=30.0, most=most)
-        operator = check_operator(write_sums(clusters, cells))
+        clusters = cluster_cells(noisy, threshold=0.0, variance=30.0, most_scattered=most)
+        operator = check_operator(make_cluster_operator(clusters, cells))
         assert operator_norms.column_norms(operator).l1.tolist() == [1] * cells
         exact = draws.integers(0, 9, cells)
         expected = [int(exact[cluster].sum()) for cluster in clusters]
@@ -84,9 +86,9 @@ def test_the_largest_operators_are_taken_by_the_kernel() -> None:
     draws = np.random.default_rng(5)
     for cells in (2048, MOST_CELLS):
         noisy = draws.integers(0, 30, cells).tolist()
-        most = count_scattered(cells)
-        clusters = cluster_cells(noisy, threshold=0.0, variance=1.0, most=most)
-        check_operator(write_sums(clusters, cells))
+        most = find_most_scattered(cells)
+        clusters = cluster_cells(noisy, threshold=0.0, variance=1.0, most_scattered=most)
+        check_operator(make_cluster_operator(clusters, cells))
 
 
 def test_a_preview_is_free_and_both_steps_are_paid_once(survey: Survey) -> None:
@@ -114,7 +116,7 @@ def test_clusters_follow_from_the_first_release_alone(survey: Survey) -> None:
         noisy,
         threshold=clustered_histogram.THRESHOLD * 2 / 0.7,
         variance=2 * (2 / 0.3) ** 2,
-        most=count_scattered(160),
+        most_scattered=find_most_scattered(160),
     )
     assert [*map(list, result.clusters)] == clusters
 
@@ -182,7 +184,7 @@ def test_both_steps_cost_the_sum_of_their_prices() -> None:
     Clusters are those of the first outcome, the same for both databases."""
     largest = 0.0
     for noisy in product((0, 2, 7), repeat=4):
-        clusters = cluster_cells(noisy, threshold=1.0, variance=4.0, most=4)
+        clusters = cluster_cells(noisy, threshold=1.0, variance=4.0, most_scattered=4)
         for cell in range(4):
             moved = sum(cell in cluster for cluster in clusters)
             largest = max(largest, 0.7 + 0.3 * moved)
@@ -192,10 +194,10 @@ def test_both_steps_cost_the_sum_of_their_prices() -> None:
 def test_clusters_that_share_a_cell_are_caught() -> None:
     """Planted: a cell in every cluster. The kernel's norms grow with them, and so does the noise;
     a price from one cluster alone would not be the sum."""
-    clusters = cluster_cells([9, 0, 0, 9], threshold=1.0, variance=1.0, most=4)
+    clusters = cluster_cells([9, 0, 0, 9], threshold=1.0, variance=1.0, most_scattered=4)
     shared = [sorted({0, *cluster}) for cluster in clusters]
     assert len(shared) > 1
-    assert operator_norms.largest_norms(write_sums(shared, 4)).l1 == len(shared)
+    assert operator_norms.largest_norms(make_cluster_operator(shared, 4)).l1 == len(shared)
 
 
 def test_a_second_step_that_nobody_pays_for_is_caught(
@@ -204,9 +206,9 @@ def test_a_second_step_that_nobody_pays_for_is_caught(
     """Planted: clusters are counted at the whole price, after the cells."""
 
     def count(asked: AskedClusters, clusters: list[Cluster]) -> object:
-        return asked._price(write_sums(clusters, asked._cells), asked.epsilon)
+        return asked._price(make_cluster_operator(clusters, asked._cells), asked.epsilon)
 
-    monkeypatch.setattr(AskedClusters, "_count_clusters", count)
+    monkeypatch.setattr(AskedClusters, "_price_clusters", count)
     with pytest.raises(AssertionError):
         test_a_preview_is_free_and_both_steps_are_paid_once(survey)
 

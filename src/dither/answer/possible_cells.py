@@ -1,11 +1,11 @@
-"""How many cells of an answer can hold anything, by the conditions of the question alone.
+"""Count the cells of an answer that can hold rows, by the question and public facts alone.
 
-All declared keys are returned. `WHERE nation = 'FRANCE'` leaves one of them rows, and the others
-are nothing but noise: what errs least is judged by the cells that matter. A condition on one public
-table also bounds the values of another that is joined with it: one nation has at most as many
-suppliers as the multiplicity of its key, a public fact, says.
+An answer has a cell for every declared key. `WHERE nation = 'FRANCE'` leaves rows in one of them,
+and all others are noise. Limits are chosen for the cells that can hold rows. A condition on one
+public table also bounds the values of a table that is joined with it: how many suppliers one nation
+has at most is a public fact, the multiplicity of the key.
 
-Nothing here is trusted: a wrong number costs utility.
+The kernel does not use this number. A wrong one costs accuracy and no privacy.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from dither.plan.narrow import count_labels
 from dither.plan.stability import Public
 
 _MOST_LABELS = 1000
+"""Categories with more labels are not narrowed by conditions, which would take long."""
 _MOST_ROUNDS = 20
+"""How often the dependences are applied, at most."""
 
 
 @dataclass(frozen=True)
 class _Dependence:
-    """For each value of the column `by`, `column` has at most so many."""
+    """A column has at most `values` values for each value of the column `by`."""
 
     column: str
     by: str
@@ -46,31 +48,31 @@ class _Dependence:
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """How many values each column of a node can have, and which columns bound others."""
+    """How many values each column of a node can have, and which columns bound which others."""
 
     values: dict[str, float]
     dependences: tuple[_Dependence, ...] = ()
 
 
 def count_possible_cells(rows: Analysed, keys: tuple[str, ...], facts: Facts) -> int:
-    """The number of cells that a row can be in."""
+    """Count the cells of these keys that a row can be in; at least 1."""
     counts = _count_values(rows, facts)
-    values = _settle(counts)
-    unique = {
+    values = _apply_dependences(counts)
+    determined = {
         (dependence.by, dependence.column)
         for dependence in counts.dependences
         if dependence.values == 1
     }
-    kept: list[str] = []
-    for key in sorted(keys, key=lambda key: -sum((key, other) in unique for other in keys)):
-        if not any((other, key) in unique for other in kept):
-            kept.append(key)
-    listed = prod(_count_listed(rows, key) for key in keys)
-    return int(max(1, min(listed, prod(values[key] for key in kept))))
+    free_keys: list[str] = []
+    for key in sorted(keys, key=lambda key: -sum((key, other) in determined for other in keys)):
+        if not any((other, key) in determined for other in free_keys):
+            free_keys.append(key)
+    listed_cells = prod(_count_listed(rows, key) for key in keys)
+    return int(max(1, min(listed_cells, prod(values[key] for key in free_keys))))
 
 
-def _settle(counts: _ValueCounts) -> dict[str, float]:
-    """The counts after every dependence was applied until none says more."""
+def _apply_dependences(counts: _ValueCounts) -> dict[str, float]:
+    """Apply every dependence to the counts, again and again until no count gets smaller."""
     values = dict(counts.values)
     for _ in range(_MOST_ROUNDS):
         before = dict(values)
@@ -84,6 +86,7 @@ def _settle(counts: _ValueCounts) -> dict[str, float]:
 
 
 def _count_values(rows: Analysed, facts: Facts) -> _ValueCounts:
+    """Count the values that every column of a node can have, from those of its sources."""
     plan = rows.plan
     sources = [_count_values(source, facts) for source in rows.sources]
     listed = {name: _count_listed(rows, name) for name in rows.columns}
@@ -91,16 +94,16 @@ def _count_values(rows: Analysed, facts: Facts) -> _ValueCounts:
         case Scan(table):
             return _ValueCounts(listed, _list_dependences(rows, table, facts))
         case Join():
-            return _join(plan, listed, sources)
+            return _count_joined(plan, listed, sources)
         case Filter():
             values = sources[0].values
             narrowed = {
-                name: min(count, values[name], _count_left(rows, plan, name))
+                name: min(count, values[name], _count_allowed(rows, plan, name))
                 for name, count in listed.items()
             }
             return _ValueCounts(narrowed, sources[0].dependences)
         case Project():
-            return _project(plan, listed, sources[0])
+            return _count_projected(plan, listed, sources[0])
         case PerUnit() | Group():
             values = sources[0].values
             return _ValueCounts(
@@ -117,7 +120,7 @@ def _count_values(rows: Analysed, facts: Facts) -> _ValueCounts:
 
 
 def _count_listed(rows: Analysed, name: str) -> float:
-    """How many values a column's domain lists; texts and ids have no end."""
+    """Count the values that a column's domain lists; infinite for free texts and ids."""
     domain = rows.columns[name]
     if domain.kind in ("text", "id") and not domain.labels:
         return inf
@@ -126,8 +129,8 @@ def _count_listed(rows: Analysed, name: str) -> float:
     return count + domain.nullable
 
 
-def _count_left(rows: Analysed, plan: Filter, name: str) -> float:
-    """How many values of a column a condition leaves."""
+def _count_allowed(rows: Analysed, plan: Filter, name: str) -> float:
+    """Count the values of a column that a condition allows; infinite where it says nothing."""
     if any(
         isinstance(test, Compare) and (test.column, test.operator) == (name, "=")
         for test in conjuncts(plan.condition)
@@ -140,7 +143,7 @@ def _count_left(rows: Analysed, plan: Filter, name: str) -> float:
 
 
 def _list_dependences(rows: Analysed, table: str, facts: Facts) -> tuple[_Dependence, ...]:
-    """What single columns of a public table say about its others."""
+    """List how single columns of a public table bound its other columns."""
     if not isinstance(rows.node, Public):
         return ()
     return tuple(
@@ -152,7 +155,10 @@ def _list_dependences(rows: Analysed, table: str, facts: Facts) -> tuple[_Depend
     )
 
 
-def _join(plan: Join, listed: dict[str, float], sources: list[_ValueCounts]) -> _ValueCounts:
+def _count_joined(
+    plan: Join, listed: dict[str, float], sources: list[_ValueCounts]
+) -> _ValueCounts:
+    """Count the values after a join; an inner join keeps the values that both sides have."""
     left, right = sources
     values = {
         name: min(count, left.values.get(name, inf), right.values.get(name, inf))
@@ -171,20 +177,20 @@ def _join(plan: Join, listed: dict[str, float], sources: list[_ValueCounts]) -> 
     return _ValueCounts(values, (*left.dependences, *right.dependences, *equal))
 
 
-def _project(plan: Project, listed: dict[str, float], source: _ValueCounts) -> _ValueCounts:
-    """Columns under new names; a computed one has no more values than what it is computed from."""
+def _count_projected(plan: Project, listed: dict[str, float], source: _ValueCounts) -> _ValueCounts:
+    """Count the values of projected columns, at most those of what they are computed from."""
     values = {}
-    passed: dict[str, str] = {}
-    settled = _settle(source)
+    new_names: dict[str, str] = {}
+    settled = _apply_dependences(source)
     for named in plan.columns:
         read = columns_of(named.of)
         count = prod(settled[name] for name in read) if read else 1
         values[named.name] = min(listed[named.name], count)
         if isinstance(named.of, Column):
-            passed[named.of.name] = named.name
+            new_names[named.of.name] = named.name
     dependences = tuple(
-        _Dependence(passed[bound.column], passed[bound.by], bound.values)
+        _Dependence(new_names[bound.column], new_names[bound.by], bound.values)
         for bound in source.dependences
-        if bound.column in passed and bound.by in passed
+        if bound.column in new_names and bound.by in new_names
     )
     return _ValueCounts(values, dependences)

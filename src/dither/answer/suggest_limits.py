@@ -1,14 +1,15 @@
-"""Buying the limits of a question: histograms of what each person adds, and the clamp that errs
-least by them.
+"""Buy the limits of a question: noisy histograms of what each person adds, and the best clamp.
 
 Every person is in one bin of each histogram, so a histogram costs what one count costs. Its bins
 are magnitudes: each is twice as wide as the one before. The clamp is chosen from the released
 counts alone, by `choose_limits`.
 
-Noise for epsilon grows with what a person adds to all groups together (the L1 norm), so for one
-aggregate that total is clamped: it is never more than the largest number times the groups, and is
-one histogram instead of two. Gaussian noise grows with the L2 norm, and several aggregates share
-the noise of a group: there the largest number and the groups are limited.
+There are two kinds of limits. For one aggregate priced in epsilon, what a person adds to all groups
+together is clamped. Laplace noise grows with that total (the L1 norm), and the total is never more
+than the largest number times the groups; it also needs one histogram instead of two. For several
+aggregates, or a price in rho, the largest number that a person adds to a group is clamped and the
+number of groups is limited. Gaussian noise grows with the L2 norm, and several aggregates share the
+noise of a group.
 """
 
 from __future__ import annotations
@@ -70,11 +71,17 @@ if TYPE_CHECKING:
 BIN = "bin"
 LARGEST = "largest"
 GROUPS = "groups_of_unit"
+"""Names of columns that the plans of histograms compute."""
 
 
 @dataclass(frozen=True)
 class LimitWish:
-    """The histograms that are bought for a question, and the values between their bins."""
+    """The histograms that are to be bought for a question, and the values between their bins.
+
+    `columns` has the column of its query for every aggregate. `units`, `edges`, `has_negatives` and
+    `row_bounds` have one entry for every column. `cells` are those that can hold rows. `is_total`
+    says that the histogram is of what a person adds to all groups together.
+    """
 
     sql: str
     recipe: Recipe
@@ -119,19 +126,20 @@ class LimitSuggestion:
 
 
 def _find_deviation(noises: Noises) -> float:
+    """Find the standard deviation of the noise of a histogram's counts."""
     law = noises.laws[0]
     assert law is not None
     return float(law.deviation)
 
 
-def wish_limits(
+def read_limit_wish(
     sql: str, bound: Recipe, analyses: Analyses, *, allow_total: bool = True
 ) -> LimitWish:
-    """The histograms of a question's persons.
+    """Plan the histograms that are bought for a question; refuse one that cannot have limits.
 
-    What a person adds to all groups together, where that is allowed and there is one aggregate.
-    Else the largest number that a person adds to a group for each aggregate, and how many groups a
-    person has.
+    With one aggregate and `allow_total` there is one histogram: what each person adds to all groups
+    together. Otherwise there is one for every aggregate, of the largest number that a person adds
+    to a group, and one of how many groups a person has.
     """
     query = bound.queries[0]
     is_one_query = len(bound.sets) == 1 and len(bound.queries) == 1
@@ -188,7 +196,7 @@ def wish_limits(
 
 
 def _find_largest(domain: Domain, name: str, node: Node, is_total: bool) -> int:
-    """The most that one person can add, to one group or to all together, on the grid."""
+    """Find the most that one person can add to one group, or to all together, in grid steps."""
     if not is_total:
         return domain.largest
     assert isinstance(node, Owned)
@@ -196,19 +204,19 @@ def _find_largest(domain: Domain, name: str, node: Node, is_total: bool) -> int:
 
 
 def _find_row_bound(aggregate: Aggregate, rows: Analysed) -> int:
-    """The most that one row can add to an aggregate, on its grid."""
+    """Find the most that one row can add to an aggregate, in grid steps."""
     return bounds_in(aggregate.column, rows.columns).largest if isinstance(aggregate, Sum) else 1
 
 
 def _bin_rows(plan: Plan, name: str, edges: tuple[int, ...], step: Fraction) -> Plan:
-    """The number of edges that a value exceeds, as a column."""
+    """Add the bin of a value as a column: the number of edges that it exceeds."""
     tests = tuple(compare_threshold(name, edge * step) for edge in edges)
     value = add_terms(tests) if tests else Value("number", Fraction(0))
     return Project(plan, (Named(BIN, value),))
 
 
 def _make_recipe(plans: Sequence[Plan], analyses: Analyses) -> Recipe:
-    """One count by bin for each plan."""
+    """Make the recipe that counts every plan's rows by bin."""
     queries = tuple(Cells(plan, (BIN,), (Count(),)) for plan in plans)
     keys = tuple(KeyColumn(BIN, analyses.analyse_rows(plan).columns[BIN]) for plan in plans)
     sets = tuple(GroupingSet((i,), None, ((i, 0),)) for i in range(len(plans)))
@@ -223,8 +231,7 @@ def make_limit_suggestion(
     price: Price,
     info: dict[str, Any],
 ) -> LimitSuggestion:
-    """The limits that err least in a question of nine times the price, by the released
-    histograms."""
+    """Choose limits by the released histograms: those of least error at nine times the price."""
     deviations = [_find_deviation(noises) for noises in list_noises(wish.recipe, mechanisms)]
     ninefold = 9 * float(price.value)
     epsilon = ninefold if price.name == "epsilon" else sqrt(2 * ninefold)
@@ -248,7 +255,10 @@ def make_limit_suggestion(
 
 
 def _make_clamp(wish: LimitWish, aggregate: str, column: int, chosen: ChosenClamp) -> UnitClamp:
-    """The clamp of an aggregate in its own units; one row's bound where nothing was chosen."""
+    """Make the clamp of an aggregate in its own units.
+
+    Where no clamp was chosen, it is the most that one row can add.
+    """
     unit = wish.units[column]
     high = (wish.row_bounds[column] if chosen.clamp is None else chosen.clamp) * unit
     low = -high if wish.has_negatives[column] else Fraction(0)

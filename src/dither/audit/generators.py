@@ -1,9 +1,9 @@
-"""Membership attacks on generators of synthetic tables as subjects of the tester; planted bugs.
+"""Subjects of the tester: membership attacks on methods of synthetic tables, and planted bugs.
 
-The attacker knows everybody but one person, who has a rare combination of values, and looks at what
-a fitted model says of it. Methods run as they are, on the mechanisms of the kernel without its
-ledger: a lease of pure epsilon over a table that the audit invents. Each bug is one that a peer
-had; the same attack must find it.
+The attacker knows all people but one, who has a rare combination of values, and looks at what a
+fitted model says of that combination. The methods are those that are shipped. They run with the
+kernel's mechanisms but without its ledger, in a lease of pure epsilon over an invented table. Each
+planted bug is one that another generator had; the same attack must find it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _MOST_ROWS = 1000
 
 
 class InventedLease:
-    """The kernel's noise for one row a person, without its ledger: a lease of pure epsilon.
+    """A lease of pure epsilon with the kernel's noise and without its ledger, for one row a person.
 
-    `factor` and `choice_factor` are 1; a planted bug has more: steps then cost so many times what
-    is taken.
+    A planted bug has a `factor` (for counts) or a `choice_factor` above 1: a step then costs that
+    many times what is taken from the lease.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class InventedLease:
         self._choice_factor = choice_factor
 
     def release(self, query: Query, *, epsilon: Any = None, rho: Any = None) -> tuple[int, ...]:
-        """Noisy counts, or the position of a choice."""
+        """Release noisy counts, or the position of a choice."""
         price = Fraction(epsilon)
         self.left -= price
         if isinstance(query, Linear):
@@ -65,7 +65,10 @@ class InventedLease:
             noise = discrete_laplace(1 / (price * self._factor), len(product))
             return tuple(int(number) for number in product + noise)
         assert isinstance(query, JointScores)
-        scores = [evaluate_scores(m, self._count(m.keys), _MOST_ROWS) for m in query.members]
+        scores = [
+            evaluate_scores(member, self._count(member.keys), _MOST_ROWS)
+            for member in query.members
+        ]
         selection = ScoreSelection(price * self._choice_factor, SCALE)
         return (selection.release(np.concatenate(scores)),)
 
@@ -84,22 +87,22 @@ class InventedSteps(TableSteps):
         super().__init__(lease, Scan("t"), NAMES, analyses, "epsilon")
 
     def find_variance(self, query: Linear, price: Fraction) -> float:
-        """The variance of Laplace noise of scale 1 / price."""
+        """Find the variance of Laplace noise of scale 1 / price."""
         return 2 / float(price) ** 2
 
     def find_error(self, clique: Clique, price: Fraction) -> float:
-        """Its mean absolute value."""
+        """Find the mean absolute value of Laplace noise of scale 1 / price."""
         return 1 / float(price)
 
 
 def fit_invented(rows: Rows, method: str, factor: int = 1, choice_factor: int = 1) -> FittedTable:
-    """A method on an invented table of two columns with two values each."""
+    """Fit a method to an invented table of two columns with two values each."""
     steps = InventedSteps(InventedLease(rows, (2, 2), factor, choice_factor))
     return METHODS[method](steps, make_columns((2, 2)))
 
 
 def make_columns(sizes: tuple[int, ...]) -> tuple[SynthColumn, ...]:
-    """Categories with these numbers of labels."""
+    """Make categories with these numbers of labels."""
     return tuple(
         SynthColumn(
             name,
@@ -118,13 +121,13 @@ def make_columns(sizes: tuple[int, ...]) -> tuple[SynthColumn, ...]:
 
 
 def attack_cell(rows: Rows, method: str, factor: int = 1, choice_factor: int = 1) -> int:
-    """What the model says of the target's values, in tenths of a row."""
+    """Return how many rows the model has with the target's values, in tenths of a row."""
     fitted = fit_invented(rows, method, factor, choice_factor)
     return round(10 * float(fitted.find_marginal((0, 1))[1, 1]))
 
 
 def attack_choice(rows: Rows, choice_factor: int = 1) -> int:
-    """Which of two marginals is chosen: the target makes one fit and the other not."""
+    """Return which of two marginals is chosen: one fits with the target, the other without."""
     steps = InventedSteps(InventedLease(rows, (2, 2), 1, choice_factor))
     with_target = np.array([12.0, 4.0])
     without = np.array([12.0, 3.0])
@@ -132,8 +135,8 @@ def attack_choice(rows: Rows, choice_factor: int = 1) -> int:
     return steps.choose(candidates, [keep_all(2), keep_all(2)], EPSILON)
 
 
-def list_subjects() -> list[Subject]:
-    """Every method, and the choice of a marginal, each with its claim."""
+def list_generators() -> list[Subject]:
+    """List every method, and the choice of a marginal, each with its claim."""
     pair = (np.concatenate([PEOPLE, TARGET]), PEOPLE)
     attacks: dict[str, Callable[[Rows], int]] = {
         f"synthetic table by {method}": partial(attack_cell, method=method) for method in METHODS
@@ -147,7 +150,7 @@ def list_subjects() -> list[Subject]:
 
 @dataclass(frozen=True)
 class PlantedGenerator:
-    """A generator that somebody got wrong, and the attack that must show it."""
+    """A generator with a planted bug, and the attack that must find it."""
 
     what: str
     attack: Callable[[Rows], int]
@@ -155,38 +158,38 @@ class PlantedGenerator:
 
     @property
     def subject(self) -> Subject:
-        """The wrong generator with the claim of the right one."""
+        """The generator with the bug, and the claim of the one without it."""
         return Subject(self.what, self.attack, self.pair, Pure(EPSILON), vectorised=False)
 
 
 def _use_exact_rows(rows: Rows) -> int:
-    """The total is the exact number of rows, as where a peer draws as many rows as it was given."""
+    """Take the exact number of rows for the total, as generators do that copy the table's size."""
     fit_invented(rows, "independent")
     return len(rows)
 
 
 def _take_domain_from_data(rows: Rows) -> int:
-    """Labels are those that occur: the model has a cell that only the target's value makes."""
+    """Take the labels that occur: the target's value then adds a cell to the model."""
     sizes = tuple(int(size) for size in rows.max(axis=0) + 1)
     lease = InventedLease(rows, sizes)
     return METHODS["independent"](InventedSteps(lease), make_columns(sizes)).model.sizes[1]
 
 
 def _keep_all_rows(rows: Rows) -> int:
-    """All rows of a person count, though the noise is that of one."""
+    """Count all rows of a person, with the noise of one row."""
     return attack_cell(rows, "histogram")
 
 
 def _use_unlimited_total(rows: Rows) -> int:
-    """The noisy total is of all rows of a person, though its noise is that of one."""
+    """Count all rows of a person in the total, with the noise of one row."""
     return round(fit_invented(rows, "independent").model.total)
 
 
-def list_planted() -> list[PlantedGenerator]:
-    """Bugs that published generators had."""
+def list_planted_generators() -> list[PlantedGenerator]:
+    """List bugs that published generators had, each with the attack that finds it."""
     neighbours = (np.concatenate([PEOPLE, TARGET]), PEOPLE)
     many_rows = (np.concatenate([PEOPLE, *[TARGET] * 8]), PEOPLE)
-    very_many = (np.concatenate([PEOPLE, *[TARGET] * 40]), PEOPLE)  # its total has more noise
+    very_many_rows = (np.concatenate([PEOPLE, *[TARGET] * 40]), PEOPLE)  # a total has more noise
     return [
         PlantedGenerator("the exact number of rows is used", _use_exact_rows, neighbours),
         PlantedGenerator("the domain is read off the data", _take_domain_from_data, neighbours),
@@ -194,7 +197,7 @@ def list_planted() -> list[PlantedGenerator]:
             "choices are not charged", lambda rows: attack_choice(rows, 100), neighbours
         ),
         PlantedGenerator("rows of one person are not limited", _keep_all_rows, many_rows),
-        PlantedGenerator("the total is not limited", _use_unlimited_total, very_many),
+        PlantedGenerator("the total is not limited", _use_unlimited_total, very_many_rows),
         PlantedGenerator(
             "steps cost eight times what is taken",
             lambda rows: attack_cell(rows, "histogram", 8, 8),

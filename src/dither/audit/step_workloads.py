@@ -1,7 +1,7 @@
-"""Workloads in steps that follow the data, each as one mechanism and a subject of the tester.
+"""Subjects of the tester: workloads in several steps, each audited as one mechanism.
 
-Every step is a mechanism of the kernel, priced by it. What is audited here is the whole: choices
-that follow from earlier releases, together with what they cost (docs/proofs/adaptive-steps.md).
+The kernel prices every step by itself. What is audited here is all steps together: later steps are
+chosen by earlier releases, and the claim is what all of them cost (docs/proofs/adaptive-steps.md).
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ EPSILON = Fraction(1)
 Cells = list[int]
 
 
-def _add_noise(exact: list[int], scale: Fraction) -> list[int]:
-    return [int(number) for number in discrete_laplace(scale, (len(exact),)) + exact]
+def _add_noise(exact_counts: list[int], scale: Fraction) -> list[int]:
+    noise = discrete_laplace(scale, (len(exact_counts),))
+    return [int(number) for number in noise + exact_counts]
 
 
 def make_grid_run(coarse_epsilon: Fraction, fine_epsilon: Fraction) -> Callable[[Cells], Cells]:
-    """Both grids over a plane of 4 x 4 cells: the number of fine blocks, and all noisy counts."""
+    """Make a run of an adaptive grid over 4 x 4 cells.
+
+    The run returns the number of fine blocks, and the noisy counts of both grids.
+    """
 
     def run(values: Cells) -> Cells:
         cells = np.array(values).reshape(4, 4)
@@ -52,9 +56,10 @@ def make_grid_run(coarse_epsilon: Fraction, fine_epsilon: Fraction) -> Callable[
 def make_clusters_run(
     first_epsilon: Fraction, second_epsilon: Fraction, *, is_exact: bool = False
 ) -> Callable[[Cells], Cells]:
-    """A clustered histogram: the number of clusters, the noisy cells, the first cluster's count.
+    """Make a run of a clustered histogram.
 
-    `is_exact` is the planted bug: clusters of the exact counts.
+    The run returns the number of clusters, the noisy cells, and the first cluster's noisy count.
+    `is_exact` plants a bug: the clusters are made from exact counts.
     """
 
     def run(cells: Cells) -> Cells:
@@ -63,7 +68,7 @@ def make_clusters_run(
             cells if is_exact else noisy,
             threshold=float(1 / first_epsilon),
             variance=float(2 / second_epsilon**2),
-            most=len(cells),
+            most_scattered=len(cells),
         )
         sums = [sum(cells[cell] for cell in cluster) for cluster in clusters]
         return [len(clusters), *noisy, _add_noise(sums, 1 / second_epsilon)[0]]
@@ -74,9 +79,10 @@ def make_clusters_run(
 def make_mwem_run(
     choice_epsilon: Fraction, count_epsilon: Fraction, *, rounds: int = 2, is_exact: bool = False
 ) -> Callable[[Cells], Cells]:
-    """Rounds of MWEM over the prefixes of a line for three rows: all choices and noisy counts.
+    """Make a run of MWEM over the prefixes of a line, whose model has three rows.
 
-    `is_exact` is the planted bug: the query with the largest exact score is chosen.
+    The run returns all choices and noisy counts. `is_exact` plants a bug: the query with the
+    largest exact score is chosen.
     """
     choice = ScoreSelection(choice_epsilon, 1)
 
@@ -98,7 +104,7 @@ def make_mwem_run(
 
 
 def list_step_workloads() -> list[Subject]:
-    """Every workload in steps, with its claim."""
+    """List every workload in steps, with its claim."""
     half = EPSILON / 2
     empty = [0] * 16
     subjects: list[tuple[str, Callable[[Any], Any], tuple[Cells, Cells]]] = [

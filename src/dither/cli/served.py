@@ -19,8 +19,8 @@ from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
 from dither.cli.cores import take_cores
 from dither.cli.curator_process import find_socket, running_curator
-from dither.cli.loaded import CURATOR_MODULES, GATEWAY_MODULES, load_for_good
 from dither.cli.output import AsJson, make_console, print_json
+from dither.cli.preload import CURATOR_MODULES, GATEWAY_MODULES, preload_modules
 from dither.cli.token import Home
 from dither.commands import write_command
 from dither.errors import DitherError, ParameterError
@@ -141,7 +141,7 @@ def curator(
         print_json({"listening": listen or str(settings.socket)})
     if slot and listen is None:
         take_cores(is_gateway=False)
-    load_for_good(CURATOR_MODULES)
+    preload_modules(CURATOR_MODULES)
     run_curator(settings, announce)
 
 
@@ -247,7 +247,7 @@ def run_until_stopped(server: Any) -> None:
     """Serve until SIGINT or SIGTERM, and end as after a command that is done."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
-        load_for_good(GATEWAY_MODULES)
+        preload_modules(GATEWAY_MODULES)
         server.run()
 
 

@@ -68,11 +68,10 @@ def import_algorithm(call: RunJob) -> None:
 
 
 def check_job(call: RunJob, curator: EmbeddedCurator, longest_s: float | None = None) -> None:
-    """Refuse a job that public facts forbid, or whose training may work for longer than
-    `longest_s`. Nothing is charged or read.
+    """Refuse a job that public facts forbid, or whose training may take more than `longest_s`.
 
-    So whatever an algorithm makes of odd parameters, such as a text where it computes, is a refusal
-    of these and no fault of the curator.
+    Nothing is charged or read. So an error that an algorithm raises for odd parameters, such as a
+    text in place of a number, is a refusal of these and no fault of the curator.
     """
     try:
         _run(call, JobAccess(curator, call.pot, may_charge=False, longest_s=longest_s))

@@ -1,7 +1,8 @@
-"""How long operators and choices over cells may take, by public sizes alone.
+"""Bound how long operators and choices over cells may take, by public sizes alone.
 
-A request for one number may add up a million cells many times: what it releases says nothing of
-that work. It is the same whatever the rows are, and still a miss where it outlasts its slots.
+A request for one number may add up a million cells many times, so this work is bounded by what is
+added up and not by what is released. It takes the same time whatever the rows are. It still has to
+end within the slots of its question.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ from dither.plan.utilities import DistanceCandidate, Distances
 CELL_S = 150e-9
 """Seconds for one cell of a step: it is read and made an integer."""
 OPERATION_S = 5e-9
+"""Seconds for one operation of an operator with integers of 64 bits."""
 LONG_OPERATION_S = 150e-9
 """Seconds for one operation of an operator: with 64 bits, and with longer integers."""
 _SHORT = 1 << 63
 
 
 def bound_operators(query: Query, analyses: Analyses) -> float:
-    """Seconds that a step may take beside reading rows and drawing noise; 0 without an operator."""
+    """Bound the seconds that a step may take for its cells and its operator; 0 without an operator.
+
+    Reading rows and drawing noise are not in it (`work_bounds`).
+    """
     if isinstance(query, JointScores):
         return sum(bound_operators(member, analyses) for member in query.members)
     if not isinstance(query, (Linear, Scores)) or not isinstance(query.cells, Cells):
@@ -80,7 +85,7 @@ def _bound_score(candidate: DistanceCandidate, largest: int) -> int:
 
 
 def count_operations(operator: LinearOperator) -> int:
-    """How many numbers are added or multiplied for the product with one vector of cells.
+    """Count the numbers that are added or multiplied for the product with one vector of cells.
 
     >>> count_operations(Dense(((1, 2, 3), (4, 5, 6))))
     6
@@ -95,14 +100,14 @@ def count_operations(operator: LinearOperator) -> int:
         case Marginal():
             return count_operations(write_marginal(operator))
         case Kronecker(factors):
-            return _count_of_factors(factors)
+            return _count_kronecker_operations(factors)
         case Boxes():
             return 8 * (2 * count_columns(operator) + count_rows(operator))
     return count_columns(operator) + count_rows(operator)
 
 
-def _count_of_factors(factors: tuple[LinearOperator, ...]) -> int:
-    """Each factor along the axis of its own key, one after the other."""
+def _count_kronecker_operations(factors: tuple[LinearOperator, ...]) -> int:
+    """Count the operations of all factors, which are applied in turn, each along its own axis."""
     total = 0
     size = count_columns(Kronecker(factors))
     for factor in factors:

@@ -26,7 +26,7 @@ from dither.protocol.frames import (
 )
 
 MOST_CONNECTIONS = 96
-"""More than the questions that may wait and the repeats of a gateway: readers have the rest."""
+"""More connections than questions may wait and a gateway may repeat: the rest is for readers."""
 SECONDS_FOR_A_FRAME = 30
 SECONDS_TO_STOP = 60
 SECONDS_BETWEEN_TRIES = 0.2

@@ -15,7 +15,7 @@ NOT_STORED = "no answer to this question at this price is stored for this budget
 
 
 def find_free_answer(ledger: Ledger, key: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
-    """The stored answer under a key, where the pot owes nothing for it; its view and balance.
+    """Find the stored answer under a key that the pot gets for free, with its view and balance.
 
     Where groups are kept apart, it is one that every pot on the path has paid for. Once found, the
     head of the ledger is at its newest entry: no older copy can forget who paid.

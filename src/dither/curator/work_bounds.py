@@ -36,24 +36,27 @@ BYTE_S = 0.2e-9
 NUMBER_S = 10e-6
 """Seconds for one released number: its noise."""
 STEP_S = 1e-3
+"""Seconds for one step of a request."""
 PRICED_BYTE_S = 0.5e-6
-"""Seconds for one step, and for one byte of the written request: the kernel prices it again."""
+"""Seconds for one byte of the written request: the kernel prices it again."""
 LONGEST_WORK_S = 3600.0
+"""The most seconds that a question may take by its declared sizes."""
 TRAINING_STEP_S = 20e-3
+"""Seconds for one step of a training."""
 TRAINED_NUMBER_S = 3e-6
-"""Seconds for one step of a training, and for each number that it releases: noise, and storing."""
+"""Seconds for one number that a step of a training releases: its noise, and storing it."""
 VECTOR_NUMBER_S = 30e-9
+"""Seconds for one number of the vector of one row."""
 PRODUCT_NUMBER_S = 5e-9
-"""Seconds for one number of the vector of one row; less where vectors are added up by products of
-matrices, and are never made."""
+"""The same where vectors are summed by products of matrices, and none of them is made."""
 LONG_VECTOR = 1 << 15
-"""Vectors of so many numbers take twice as long for each: few rows fit into a block of them."""
+"""A number of a vector of this length takes twice as long: few such vectors fit into a block."""
 MOST_TRAINED_NUMBERS = 20_000_000
-"""Released by all steps of one job, which keeps them until its end."""
+"""The most numbers that all steps of one job release together. The job keeps them until its end."""
 
 
 def bound_work(priced: Priced) -> float:
-    """Seconds that a request may take by its plan and sizes; refused where that is past an hour."""
+    """Bound the seconds that a request may take by its plan and sizes; refuse more than an hour."""
     length = len(dumps(priced.request.to_json()))
     seconds = sum(_bound_statement(query, priced, length) for query in statements(priced))
     seconds += PRICED_BYTE_S * length
@@ -71,11 +74,11 @@ def bound_work(priced: Priced) -> float:
 
 
 def check_training(query: Query, analyses: Analyses, steps: int, longest_s: float | None) -> None:
-    """Refuse a training that its declared sizes let work for longer than `longest_s`, or release
-    more numbers than a curator keeps; None is no limit of time.
+    """Refuse a training that may take too long or release too many numbers, by declared sizes.
 
-    It would be a miss, which makes the slots of everybody longer for ever, or end the curator for
-    want of memory.
+    It may take `longest_s` seconds; None is no limit of time. A longer one would miss its slot,
+    which makes the slots of all askers longer for good. One that releases more numbers than a job
+    keeps could end the curator for want of memory.
     """
     vectors = query.cells if isinstance(query, Scores) else query
     if not isinstance(vectors, UnitVectors):
@@ -101,7 +104,7 @@ def check_training(query: Query, analyses: Analyses, steps: int, longest_s: floa
 
 
 def bound_training(vectors: UnitVectors, rows: Analysed, steps: int) -> float:
-    """Seconds that so many steps may take: rows that fit into memory are read once."""
+    """Bound the seconds of a training of so many steps; rows that fit into memory are read once."""
     readings = 1 if kept_bytes(vectors, rows) <= MOST_KEPT else steps
     levels = list_levels(vectors, rows, steps)
     steps_s = sum(_bound_step(level, rows) for level in levels)
@@ -118,7 +121,7 @@ def _bound_step(vectors: UnitVectors, rows: Analysed) -> float:
 
 
 def _bound_vectors(vectors: UnitVectors, rows: Analysed) -> float:
-    """Seconds for the vectors of all rows."""
+    """Bound the seconds that it takes to make and add up the vectors of all rows."""
     numbers = count_vector_numbers(vectors, rows)
     number_s = PRODUCT_NUMBER_S if is_rounded_by_factor(vectors) else VECTOR_NUMBER_S
     row_s = numbers * number_s * (1 + numbers / LONG_VECTOR) + bound_leaves(vectors)
@@ -126,21 +129,21 @@ def _bound_vectors(vectors: UnitVectors, rows: Analysed) -> float:
 
 
 def _bound_statement(query: MeasuredQuery, priced: Priced, length: int) -> float:
-    """Seconds of one statement of the engine; its aggregates read the rows of the plan again."""
+    """Bound the seconds of one statement of the engine, whose aggregates read its rows again."""
     analysed = priced.version.analyses.analyse_rows(query.plan)
-    most = max(count_declared_rows(node) for node in _walk(analysed))
-    made_s = _bound_vectors(query, analysed) if isinstance(query, UnitVectors) else 0.0
-    return _bound_rows(analysed) + BYTE_S * length * most + made_s
+    most_rows = max(count_declared_rows(node) for node in _walk(analysed))
+    vectors_s = _bound_vectors(query, analysed) if isinstance(query, UnitVectors) else 0.0
+    return _bound_rows(analysed) + BYTE_S * length * most_rows + vectors_s
 
 
 def _bound_rows(analysed: Analysed) -> float:
-    """Seconds for the rows of every operator of a plan, and for those that come out once more."""
+    """Bound the seconds for the rows of every operator of a plan; its result is read once more."""
     rows = [count_declared_rows(node) for node in _walk(analysed)]
     return ROW_S * (sum(rows) + rows[0])
 
 
 def count_declared_rows(analysed: Analysed) -> int:
-    """As many rows as a node may have, by what the catalog declares; 1 where they are public."""
+    """Count the rows that a node may have by the catalog; 1 where they are public."""
     return max(1, getattr(analysed.node, "most", 0))
 
 

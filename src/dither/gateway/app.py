@@ -38,8 +38,8 @@ from dither.version import __version__
 MOST_BODY_BYTES = 2**20
 SECONDS_FOR_A_BODY = 30
 MOST_THREADS = 72
-"""Requests that are worked on at once: more than the questions that may wait at a curator, so that
-readers and previews find a thread."""
+"""How many requests are worked on at once: more than the questions that may wait at a curator, so
+that readers and previews find a free thread."""
 NO_TELEMETRY: Any = dict.fromkeys(
     ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
 )
@@ -92,7 +92,7 @@ def make_app(sockets: SocketPool, add_pages: AddPages | None = None) -> FastAPI:
 
 @asynccontextmanager
 async def _provide_threads(_: FastAPI) -> AsyncIterator[None]:
-    """Let the event loop of the application use its own number of threads."""
+    """Let the application's event loop use MOST_THREADS threads."""
     current_default_thread_limiter().total_tokens = MOST_THREADS
     yield
 

@@ -215,9 +215,9 @@ class LimitGroups(Hashed):
 @stored("limittotal", source="source", keys="keys", column="column", total="total")
 @dataclass(frozen=True)
 class LimitTotal(Hashed):
-    """All rows, a number cut towards 0 so that its absolute values add up to `total` per owner.
+    """All rows, with a number cut towards 0: its absolute values sum to at most `total` per owner.
 
-    Rows come in the order of LimitGroups. No two of an owner share a value of `keys`.
+    Rows of an owner are taken in the order of LimitGroups. No two share the values of `keys`.
     """
 
     source: Plan

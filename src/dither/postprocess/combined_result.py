@@ -166,9 +166,9 @@ def list_public_values(
         .where(condition, dialect="duckdb")
         .order_by("1")
     )
-    needed = {column_read.name.lower() for column_read in statement.find_all(exp.Column)}
+    needed = {reference.name.lower() for reference in statement.find_all(exp.Column)}
     rows = read(table)
-    rows = rows.select([known for known in rows.column_names if known.lower() in needed])
+    rows = rows.select([column for column in rows.column_names if column.lower() in needed])
     values = run_statement(statement.sql(dialect="duckdb"), {name: rows}).column(0)
     return [
         exp.convert(value).sql(dialect="duckdb")

@@ -4,8 +4,8 @@ Each statement has an engine of its own, in memory: without files, network, exte
 the variables of this process, its settings locked before the statement is read. Its memory, its
 time and the rows that it returns are bounded.
 
-To start an engine takes longer than most statements. So the next one is started, and the used one
-closed, by a thread behind a statement: no engine ever has a second statement.
+To start an engine takes longer than most statements. So after a statement a thread closes its
+engine and starts one for the next statement. No engine ever runs a second statement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOCKED: dict[str, Any] = {
     "threads": "1",
 }
 _UNUSED: deque[tuple[int, duckdb.DuckDBPyConnection]] = deque(maxlen=1)
-"""An engine without a statement so far, and the process that started it."""
+"""The number of the process that started an engine, and the engine, which ran no statement yet."""
 
 
 def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -68,7 +68,7 @@ def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def _take_engine() -> duckdb.DuckDBPyConnection:
-    """An engine that no statement has used: the one that is ready, or a new one."""
+    """Return an engine that ran no statement: the one that is ready, or a new one."""
     try:
         process, engine = _UNUSED.pop()
     except IndexError:
@@ -81,7 +81,7 @@ def _start_engine() -> duckdb.DuckDBPyConnection:
 
 
 def _replace_engine(used: duckdb.DuckDBPyConnection) -> None:
-    """Close an engine, and have the next one ready."""
+    """Close a used engine, and start the one for the next statement."""
     used.close()
     if not _UNUSED:
         _UNUSED.append((os.getpid(), _start_engine()))

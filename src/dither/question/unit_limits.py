@@ -1,4 +1,4 @@
-"""Sums person by person: what one unit adds to a group is clamped, and then added up.
+"""Clamp what one unit adds to a sum or a count, and then add up.
 
 `SUM(x)` over many rows of a person needs noise for the most that all of them can add. Where few
 people add that much, a smaller clamp errs less. The rows of a unit become one number for each
@@ -54,7 +54,7 @@ class UnitLimits:
     """A clamp for every aggregate of a question, in the order of its atoms, and in how many groups
     one unit counts.
 
-    With `is_total` a clamp is for what one unit adds to all groups together.
+    A clamp is for what one unit adds to one group; with `is_total`, to all groups together.
     """
 
     clamps: tuple[UnitClamp, ...]
@@ -117,7 +117,7 @@ def name_numbers(query: Cells) -> tuple[str, ...]:
 
 
 def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analyses) -> Recipe:
-    """The question with what one unit adds clamped, and its groups limited."""
+    """Clamp what one unit adds to the aggregates of a question, and limit its groups."""
     if not can_be_limited(recipe):
         raise ParameterError(
             "limits= are for counts, sums and their ratios by declared keys: ask for averages, and "
@@ -183,7 +183,7 @@ def _limit_totals(query: Cells, clamps: list[UnitClamp], max_groups: int | None)
 
 
 def _limit_groups(plan: Plan, keys: tuple[str, ...], *limits: int | None) -> Plan:
-    """The rows of at most so many groups of each unit, by the least of the limits."""
+    """Keep at most as many groups of each unit as the smallest limit says; all without a limit."""
     allowed = [limit for limit in limits if limit is not None]
     return LimitGroups(plan, keys, min(allowed)) if keys and allowed else plan
 

@@ -115,7 +115,7 @@ def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
             )
         )
     default = node.args.get("default")
-    if default is None and _name_all_values(branches, node, scope):
+    if default is None and _covers_all_values(branches, node, scope):
         branches[-1] = replace(branches[-1], condition=None)
     else:
         rest = None if default is None else _resolve_or_null(default, scope)
@@ -123,10 +123,11 @@ def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
     return _make_case(branches, node, scope)
 
 
-def _name_all_values(branches: list[_Branch], node: exp.Expr, scope: Scope) -> bool:
-    """Whether the branches compare one number with all its values: none is left for ELSE.
+def _covers_all_values(branches: list[_Branch], node: exp.Expr, scope: Scope) -> bool:
+    """Whether the branches compare one number with every value that it can have.
 
-    Without this, a CASE of all weekdays would have a key NULL that no row can have.
+    Then nothing is left for ELSE. Otherwise a CASE of all weekdays would have a key NULL, which no
+    row can have.
     """
     subjects: dict[Expression, None] = {}
     values = set()

@@ -100,7 +100,7 @@ def parse(sql: str) -> exp.Query:
 
 
 def _check_ending(sql: str) -> None:
-    """Refuse a text that stops behind GROUP BY, ORDER BY or ON, which the parser lets pass."""
+    """Refuse a text that ends with GROUP BY, ORDER BY or ON: the parser accepts it."""
     ending = _UNFINISHED.search(sql)
     is_comment = "--" in sql or "/*" in sql
     if ending is None or is_comment or _AS.search(sql, 0, ending.start(1)):

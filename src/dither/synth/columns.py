@@ -33,7 +33,8 @@ MOST_LABELS = 50
 """Labels that one CASE can tell apart."""
 EPOCH = date(1970, 1, 1)
 _MOST_SPAN = 1 << 20
-"""Integers between bounds up to which values are found by counting; beyond by sorting."""
+"""Columns with fewer integers between their bounds find distinct values by counting, others by
+sorting."""
 _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 
 
@@ -88,7 +89,7 @@ class SynthColumn:
         return starts, np.minimum(self.first + (codes + 1) * self.width - 1, self.high)
 
     def find_wider_codes(self, wider: SynthColumn) -> NDArray[np.int64]:
-        """For every code that of its first value in the same column with wider bins."""
+        """Find, for every code, the code of its first value in the same column with wider bins."""
         starts, _ = self.list_ends()
         codes = (starts - wider.first) // wider.width
         return np.append(codes, wider.size - 1) if self.has_null else codes
@@ -167,7 +168,7 @@ class SynthColumn:
 
 
 def read_number(value: Any) -> Fraction:
-    """A number as it is written: 0.3 is three tenths, whatever its float is.
+    """Read a number by its decimal digits: 0.3 is three tenths, and not the nearest float.
 
     >>> read_number(0.3), read_number(Decimal("0.3")), read_number(True)
     (Fraction(3, 10), Fraction(3, 10), Fraction(1, 1))
@@ -178,7 +179,7 @@ def read_number(value: Any) -> Fraction:
 def _list_distinct(
     grid: NDArray[np.int64], low: int, high: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The different integers of some between two bounds, and the position of each among them.
+    """List the distinct integers of an array between two bounds, and the position of each entry.
 
     >>> [array.tolist() for array in _list_distinct(np.array([7, 5, 7]), 5, 9)]
     [[5, 7], [1, 0, 1]]

@@ -41,7 +41,7 @@ def find_weights(column: SynthColumn, allowed: Collection[Any]) -> Table:
         lowest, highest = allowed
         low, high = _to_grid(column, lowest), _to_grid(column, highest)
         if column.kind == "number" and read_number(lowest) > low * column.step:
-            low += 1  # between two values: the first one above
+            low += 1  # the end lies between two values of the column: take the one above
         starts, ends = column.list_ends()
         overlap = np.minimum(ends, high) - np.maximum(starts, low) + 1
         weights[: len(starts)] = np.clip(overlap, 0, None) / (ends - starts + 1)

@@ -31,7 +31,7 @@ _COMPARE = {
     ">": pc.greater,
 }
 _LAST = float(np.nextafter(1.0, 0.0))
-"""The point of the last value of a bin."""
+"""The point in [0, 1) that decodes to the last value of a bin."""
 MOST_ZERO_CELLS = 100_000
 """Cells of the columns of a rule that the model may leave out; larger rules are met by drawing."""
 

@@ -1,4 +1,4 @@
-"""The map of a synthetic table's page that shows which columns depend on each other."""
+"""Draw the map of a synthetic table's page that shows which columns depend on each other."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dither.pages.plots import draw_figure
 from dither.synth.synthetic import Synthetic
 
 STRONG = 0.5
-"""A distance from independence that is drawn in the darkest colour."""
+"""Pairs at least this far from independence are drawn in the darkest colour."""
 
 
 def draw_dependency_map(synthetic: Synthetic) -> Html:
-    """A square for every pair: how far the model is from independent columns."""
+    """Draw a square for every pair of columns: how far they are from independent in the model."""
     columns = synthetic.columns
     model = synthetic.fitted.model
     if len(columns) < 2:
@@ -25,17 +25,17 @@ def draw_dependency_map(synthetic: Synthetic) -> Html:
     side = min(48.0, 290 / len(columns))
     measured = [{*step.columns} for step in synthetic.released if step.kind == "counts"]
     shapes = []
-    strongest: list[tuple[float, str]] = []
+    gaps: list[tuple[float, str]] = []
     for first, second in combinations(range(len(columns)), 2):
         joint = pairs[first, second] / model.total
         gap = 0.5 * float(np.abs(joint - np.multiply.outer(singles[first], singles[second])).sum())
-        strongest.append((gap, f"{columns[first].name} and {columns[second].name}"))
+        gaps.append((gap, f"{columns[first].name} and {columns[second].name}"))
         names = {columns[first].name, columns[second].name}
-        is_measured = any(names <= own for own in measured)
+        is_measured = any(names <= columns_of_step for columns_of_step in measured)
         shapes += _draw_square(first, second, side, gap, is_measured)
     for position, column in enumerate(columns):
         shapes += _write_axis(position, column.name, side)
-    words = [f"{name}: {gap:.2f}" for gap, name in sorted(strongest, reverse=True)[:5]]
+    words = [f"{name}: {gap:.2f}" for gap, name in sorted(gaps, reverse=True)[:5]]
     note = (
         "How far each pair is from independent by the model: 0 means that one column says nothing "
         "about the other. Darker is stronger. A frame marks pairs that were measured; the others "
@@ -45,7 +45,7 @@ def draw_dependency_map(synthetic: Synthetic) -> Html:
 
 
 def _draw_square(across: int, down: int, side: float, gap: float, is_measured: bool) -> list[Html]:
-    """The square of a pair, below the diagonal, with its number where there is room."""
+    """Draw the square of a pair, below the diagonal, with its number where there is room."""
     x = 100 + side * across
     y = 10 + side * down
     square = write_element(
@@ -74,7 +74,7 @@ def _draw_square(across: int, down: int, side: float, gap: float, is_measured: b
 
 
 def _write_axis(position: int, name: str, side: float) -> list[Html]:
-    """The name of a column at its row, and on the diagonal for its squares below."""
+    """Write the name of a column beside its row, and on the diagonal above its squares."""
     size = f"{min(10.0, side):.1f}"
     middle = 10 + side * (position + 0.5) + 3
     row = write_element("text", name, x="94", y=f"{middle:.1f}", text_anchor="end", font_size=size)

@@ -23,6 +23,7 @@ from dither.synth.model import GraphicalModel
 
 _GOLDEN = (5.0**0.5 - 1) / 2
 _MOST_CODE = 1 << 62
+"""Combined codes stay below this, so that they fit into 64 bits."""
 _CHUNK = 1 << 22
 """Cells of one comparison of rows with running sums: bounds memory."""
 
@@ -44,7 +45,7 @@ def draw_rows(
 ) -> NDArray[np.int32]:
     """A table of codes: one row for each drawn row, one column for each attribute."""
     codes = _draw_given(model, {}, rows, key, is_even=is_even)
-    return codes[order_rows(draw_uniform(key, "order", rows), [])]
+    return codes[sort_rows(draw_uniform(key, "order", rows), [])]
 
 
 def draw_rows_given(
@@ -162,21 +163,23 @@ def _draw_attribute(
 def _rank_inside(
     keys: list[NDArray[Any]], groups: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The rank of every row among those of its group, by keys of which the last counts first; the
-    first key has numbers in [0, 1), the others have codes."""
-    order = order_rows(keys[0], [groups, *reversed(keys[1:])])
+    """Rank every row among those of its group, by keys of which the last counts most.
+
+    The first key has numbers in [0, 1), the others have codes.
+    """
+    order = sort_rows(keys[0], [groups, *reversed(keys[1:])])
     starts = np.cumsum(counts) - counts
     ranks = np.empty(len(groups), np.int64)
     ranks[order] = np.arange(len(groups)) - starts[groups[order]]
     return ranks
 
 
-def order_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArray[np.int64]:
-    """Positions of rows by columns of codes, the first of which counts most, then by points in
-    [0, 1), then as they are: what `np.lexsort` gives.
+def sort_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """Sort rows by columns of codes, the first of which counts most, then by points in [0, 1).
 
-    All columns go into one integer a row, since integers are sorted several times faster than
-    positions.
+    Returns the positions of the rows in that order, as `np.lexsort` does; ties stay in place. All
+    columns of a row are combined into one integer, because integers are sorted several times faster
+    than positions.
     """
     bits = max(1, len(points).bit_length())
     combined = np.zeros(len(points), np.int64)
@@ -190,7 +193,7 @@ def order_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArra
         if largest << bits > _MOST_CODE:
             return np.lexsort((points, *reversed(codes)))
         combined = combined * values + column
-    by_points = _order_points(points, bits)
+    by_points = _sort_points(points, bits)
     ranks = np.empty_like(by_points)
     ranks[by_points] = np.arange(len(points))
     ordered = np.sort((combined << bits) | ranks)
@@ -198,9 +201,12 @@ def order_rows(points: NDArray[np.float64], codes: list[NDArray[Any]]) -> NDArra
     return order
 
 
-def _order_points(points: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
-    """Positions by points in [0, 1): their leading digits and the position as one integer; where
-    these digits do not tell two points apart, a stable sort does."""
+def _sort_points(points: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
+    """Sort points in [0, 1) and return their positions; ties stay in place.
+
+    The leading digits of a point and its position are one integer. Where two points have the same
+    leading digits, a stable sort of the points is used instead.
+    """
     leading = np.floor(points * 2.0 ** (62 - bits)).astype(np.int64)
     ordered = np.sort((leading << bits) | np.arange(len(points)))
     if (np.diff(ordered >> bits) == 0).any():

@@ -59,9 +59,9 @@ from dither.synth.synthetic import MOST_DRAWS, Synthetic, note_rejected
 PARENT_SHARE = Fraction(2, 5)
 COUNT_SHARE = Fraction(1, 10)
 MOST_LINK_CELLS = 512
-"""Cells of the parent's columns that the child is drawn by."""
+"""The most combinations of values of the parent's columns that the child is drawn by."""
 LINK_BINS = 8
-"""Bins of such a column where it is a number or a time."""
+"""How many bins a number or a time of the parent has when the child is drawn by it."""
 _OWNER = "dither_owner"
 """No column of a catalog has such a name."""
 
@@ -129,8 +129,10 @@ def _list_declared(table: Table, analyses: Analyses) -> tuple[str, ...]:
 
 
 def _choose_links(parent: SynthPlan, analyses: Analyses) -> tuple[SynthColumn, ...]:
-    """The first columns of the parent whose values together are few; numbers and times in wide
-    bins."""
+    """Choose the columns of the parent that children follow: the first ones with few combinations.
+
+    Numbers and times are put into wide bins.
+    """
     ordered = {column.name: LINK_BINS for column in parent.columns if column.is_ordered}
     wide = make_codes(parent.table, tuple(ordered), analyses, ordered, {})
     in_wide_bins = {column.name: column for column, _ in wide}

@@ -394,8 +394,11 @@ METHODS: dict[str, Method] = {
 
 
 def choose_method(name: str, columns: tuple[SynthColumn, ...]) -> str:
-    """The name of a method; `auto` is the whole table where it has few cells, else aim. One column
-    has no pairs to pay for. Decided from the catalog alone."""
+    """Choose the method of a table, from the catalog alone.
+
+    `auto` is histogram, the whole table at once, where that has few cells, and aim otherwise. A
+    single column has no pairs, so every method is independent there.
+    """
     cells = prod(column.size for column in columns)
     if name == "auto":
         name = "histogram" if cells <= MOST_HISTOGRAM_CELLS // 16 else "aim"

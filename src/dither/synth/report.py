@@ -28,7 +28,7 @@ DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
 MOST_SHOWN = 24
 """Values of a column that a chart shows; numbers and dates are put into so many ranges."""
 SMALL = 0.05
-"""The share of rows in wrong cells up to which counts are called good."""
+"""Counts are called good if noise puts at most this share of rows into a wrong cell."""
 _PRIVACY = (
     "The promise is differential privacy of what was measured, for one unit as the catalog says. "
     "It holds for every table drawn from this model, however many there are.",
@@ -55,7 +55,7 @@ _NOT_USES = (
 
 
 def write_report(synthetic: Synthetic) -> str:
-    """The page of one table."""
+    """Write the page of one table."""
     rows = synthetic.sample()
     return write_page(
         f"Synthetic {synthetic.facts['table']}",
@@ -68,7 +68,7 @@ def write_report(synthetic: Synthetic) -> str:
 
 
 def write_pair_report(pair: SyntheticPair) -> str:
-    """The page of two linked tables."""
+    """Write the page of two linked tables."""
     parent = str(pair.parent.facts["table"])
     child = str(pair.child.facts["table"])
     parents, children = pair.sample()
@@ -85,6 +85,7 @@ def write_pair_report(pair: SyntheticPair) -> str:
 
 
 def _write_promises(tables: Sequence[DrawnTable]) -> list[PageSection]:
+    """Write what tables may be used for, and what is private about them."""
     return [
         PageSection("What it may be used for", _write_uses(tables), "uses"),
         PageSection("What is private about it", write_list(_PRIVACY), "privacy"),
@@ -92,6 +93,7 @@ def _write_promises(tables: Sequence[DrawnTable]) -> list[PageSection]:
 
 
 def _write_sections(synthetic: Synthetic, rows: pa.Table, prefix: str) -> list[PageSection]:
+    """Write the sections about one table; `prefix` goes before their titles."""
     name = str(synthetic.facts["table"])
     return [
         PageSection(f"{prefix}Columns", _write_columns(synthetic, rows), f"{name}-columns"),
@@ -109,7 +111,7 @@ def _find_unit(synthetic: Synthetic) -> str:
 
 
 def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) -> Html:
-    """Facts of both tables; they were paid together."""
+    """Write the facts of both tables, which were paid together."""
     parent = pair.parent
     child = pair.child
     lines = _list_facts(parent)
@@ -125,18 +127,18 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
         f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
         f"{parent.facts['table']}"
     )
-    for made, rows in ((parent, tables[0]), (child, tables[1])):
-        if made.constraints:
-            lines[f"rules of {made.facts['table']}"] = _write_rules(made, rows)
+    for synthetic, rows in ((parent, tables[0]), (child, tables[1])):
+        if synthetic.constraints:
+            lines[f"rules of {synthetic.facts['table']}"] = _write_rules(synthetic, rows)
     return write_facts([line for line in lines.items() if line[1]])
 
 
-def _write_rules(made: Synthetic, rows: pa.Table) -> str:
-    """The rules that every row meets, and how many rows were drawn again for them."""
+def _write_rules(synthetic: Synthetic, rows: pa.Table) -> str:
+    """Write the rules that every row meets, and how many rows were drawn again for them."""
     counts = json.loads(rows.schema.metadata[b"dither"])
-    words = "; ".join(f"{c.text} ({c.provenance})" for c in made.constraints)
-    again = f"{words}. {counts['rejected']:,} drawn rows broke them and were drawn again"
-    return again + (f"; {counts['missing']:,} are missing" if counts["missing"] else "")
+    words = "; ".join(f"{c.text} ({c.provenance})" for c in synthetic.constraints)
+    sentence = f"{words}. {counts['rejected']:,} drawn rows broke them and were drawn again"
+    return sentence + (f"; {counts['missing']:,} are missing" if counts["missing"] else "")
 
 
 def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
@@ -163,7 +165,7 @@ def _list_facts(synthetic: Synthetic) -> dict[str, str]:
 
 
 def _write_columns(synthetic: Synthetic, rows: pa.Table) -> Html:
-    """A chart for every column: what was measured, its interval, and the rows that were drawn."""
+    """Draw a chart for every column: noisy counts with intervals, and counts of drawn rows."""
     errors = {step.columns[0]: step.error for step in synthetic.released if len(step.columns) == 1}
     cards = [
         write_card(
@@ -184,7 +186,7 @@ def _write_columns(synthetic: Synthetic, rows: pa.Table) -> Html:
 def _list_points(
     synthetic: Synthetic, position: int, rows: pa.Table, errors: dict[str, float]
 ) -> list[ChartPoint]:
-    """Values, or ranges of neighbouring ones, with measured and drawn counts side by side."""
+    """List the points of a column's chart: values or ranges, with measured and drawn counts."""
     column = synthetic.columns[position]
     measured = synthetic.fitted.singles[position]
     drawn = np.bincount(column.encode(rows[column.name]), minlength=column.size)
@@ -193,14 +195,17 @@ def _list_points(
         count = float(measured[codes].sum())
         reach = 1.96 * errors.get(column.name, 0.0) * sqrt(len(codes))
         low, high = (max(0.0, count - reach), count + reach) if reach else (None, None)
-        label = _name_codes(column, codes, len(measured))
+        label = _name_codes(column, codes)
         points.append(ChartPoint(label, round(count, 1), low, high, float(drawn[codes].sum())))
     return points
 
 
 def _list_ranges(column: SynthColumn, measured: np.ndarray) -> list[list[int]]:
-    """Codes of the points of a chart: neighbours together where values have an order, else the
-    largest apart and the rest in one."""
+    """List the codes of every point of a chart.
+
+    A point is one value where there are few. Otherwise ordered values are put into ranges; of
+    unordered ones the most frequent have points of their own, and the rest shares one.
+    """
     if len(measured) <= MOST_SHOWN:
         return [[code] for code in range(len(measured))]
     if column.is_ordered:
@@ -214,7 +219,8 @@ def _list_ranges(column: SynthColumn, measured: np.ndarray) -> list[list[int]]:
     return [*([code] for code in largest), [c for c in range(len(measured)) if c not in largest]]
 
 
-def _name_codes(column: SynthColumn, codes: list[int], values: int) -> str:
+def _name_codes(column: SynthColumn, codes: list[int]) -> str:
+    """Name the point of a chart: its value, its range, or how many rarer values it has."""
     if len(codes) == 1:
         return column.write_code(codes[0])
     if column.is_ordered:
@@ -224,7 +230,7 @@ def _name_codes(column: SynthColumn, codes: list[int], values: int) -> str:
 
 
 def _write_quality(synthetic: Synthetic) -> Html:
-    """What a paid check found; nothing without one."""
+    """Write what a paid check found; nothing where there was none."""
     if not synthetic.quality:
         return join([])
     rows = [
@@ -240,13 +246,13 @@ def _write_quality(synthetic: Synthetic) -> Html:
 
 
 def _write_errors(synthetic: Synthetic) -> Html:
-    """The predicted error of every marginal of one and two columns."""
+    """Write the predicted error of every marginal of one and two columns."""
     rows = []
-    unknown = []
+    unmeasured = []
     for predicted in synthetic.predict_errors():
         name = ", ".join(predicted.columns)
         if predicted.distance is None:
-            unknown.append(name)
+            unmeasured.append(name)
         else:
             rows.append((name, f"{100 * predicted.distance:.2g}%"))
     note = (
@@ -254,15 +260,16 @@ def _write_errors(synthetic: Synthetic) -> Html:
         "model evens it out."
     )
     table = write_table(("counts of", "by noise, at most about"), rows)
-    blind = write_details(
-        f"{len(unknown)} pairs were not measured: the model says what they are, and how far off "
+    details = write_details(
+        f"{len(unmeasured)} pairs were not measured: the model says what they are, and how far off "
         f"that is, is unknown",
-        write_list(unknown),
+        write_list(unmeasured),
     )
-    return join([write_element("p", note), table, *([blind] if unknown else [])])
+    return join([write_element("p", note), table, *([details] if unmeasured else [])])
 
 
 def _write_steps(synthetic: Synthetic) -> Html:
+    """Write the table of all released steps."""
     rows = [
         (
             step.kind,
@@ -285,18 +292,19 @@ def _write_price(price: float) -> str:
 
 
 def _write_uses(tables: Sequence[DrawnTable]) -> Html:
-    exact = [words for drawn in tables for words in _list_exact(*drawn)]
-    rough = [words for drawn in tables for words in _list_rough(*drawn)]
+    """Write what tables are good for and what not, by their predicted errors."""
+    good = [sentence for drawn in tables for sentence in _describe_good_counts(*drawn)]
+    poor = [sentence for drawn in tables for sentence in _describe_poor_counts(*drawn)]
     return join(
         [
-            write_card("It is good for", write_list([*_USES, *exact])),
-            write_card("It is not good for", write_list([*_NOT_USES, *rough])),
+            write_card("It is good for", write_list([*_USES, *good])),
+            write_card("It is not good for", write_list([*_NOT_USES, *poor])),
         ]
     )
 
 
-def _list_exact(synthetic: Synthetic, rows: pa.Table) -> list[str]:
-    """The columns and pairs of a table that noise moves little."""
+def _describe_good_counts(synthetic: Synthetic, rows: pa.Table) -> list[str]:
+    """Describe the columns and pairs whose counts have a small predicted error."""
     small = [
         p
         for p in synthetic.predict_errors()
@@ -307,15 +315,15 @@ def _list_exact(synthetic: Synthetic, rows: pa.Table) -> list[str]:
         "pairs of columns": [" with ".join(p.columns) for p in small if len(p.columns) == 2],
     }
     return [
-        f"{synthetic.facts['table']}: counts of the {kind} {', '.join(own)}. Noise alone puts at "
-        f"most about {100 * SMALL:.0f}% of the rows into a wrong cell"
-        for kind, own in names.items()
-        if own
+        f"{synthetic.facts['table']}: counts of the {kind} {', '.join(listed)}. Noise alone puts "
+        f"at most about {100 * SMALL:.0f}% of the rows into a wrong cell"
+        for kind, listed in names.items()
+        if listed
     ]
 
 
-def _list_rough(synthetic: Synthetic, rows: pa.Table) -> list[str]:
-    """The columns of a table that noise moves much."""
+def _describe_poor_counts(synthetic: Synthetic, rows: pa.Table) -> list[str]:
+    """Describe the columns whose counts have a large predicted error; empty if there are none."""
     large = [
         f"{p.columns[0]} ({100 * p.distance:.2g}%)"
         for p in synthetic.predict_errors()
@@ -332,7 +340,7 @@ def _list_rough(synthetic: Synthetic, rows: pa.Table) -> list[str]:
 
 
 def _draw_rows_of_parents(pair: SyntheticPair) -> Html:
-    """How many rows of the child parents have, as measured."""
+    """Draw how many rows of the child the parents have, by noisy counts."""
     child = pair.child.facts["table"]
     unit = _find_unit(pair.parent)
     error = pair.child.released[0].error

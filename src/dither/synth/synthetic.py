@@ -177,8 +177,11 @@ class Synthetic:
         return CountEstimate(float(table), min(errors) if errors else None)
 
     def _add_squares(self, step: ReleasedStep, weights: dict[str, Table]) -> float:
-        """The sum of the squared factors by which the cells of a step enter a count: all cells of
-        columns without a condition do. Steps of several columns counted groups of values."""
+        """Sum the squares of the factors by which the cells of a step enter a count.
+
+        Columns without a condition enter with all their cells. Steps of several columns counted
+        groups of values, so that factors of values become factors of groups.
+        """
         squares = 1.0
         for name in step.columns:
             position = self._find_position(name)

@@ -66,7 +66,7 @@ def check_earlier(
 
 
 def list_bought_labels(start: object) -> dict[str, tuple[str, ...]]:
-    """The labels that an earlier table had bought, by column; none of another starting point."""
+    """List the labels that an earlier table had bought, by column; none for other starts."""
     if not isinstance(start, Synthetic):
         return {}
     return {column.name: column.labels[:-1] for column in start.columns if column.is_bought}

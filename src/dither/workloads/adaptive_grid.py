@@ -140,15 +140,16 @@ class AskedGrid:
     def _price(self, query: Query, family: str, epsilon: Fraction) -> Priced:
         return self._asker.price(query, family, Price(epsilon))
 
-    def _count_boxes(self, boxes: Sequence[Box], epsilon: Fraction) -> Priced:
+    def _price_boxes(self, boxes: Sequence[Box], epsilon: Fraction) -> Priced:
+        """Price the request that counts these boxes."""
         ends = tuple(end for box in boxes for span in box for end in span)
         query = Linear(self.bound.make_cells(self.bound.columns), Boxes(self.axes, ends))
         return self._price(query, "linear_laplace", epsilon)
 
     def preview(self) -> GridPreview:
         """Price and noise. Reads no data and spends nothing."""
-        fine = self._count_whole(self._fine_epsilon)
-        variance = np.array([read_variance(fine)])
+        fine = self._price_single_block(self._fine_epsilon)
+        variance = np.array([find_variance(fine)])
         half = self._find_times([1], variance) * sqrt(variance[0])
         return GridPreview(
             self._quote(),
@@ -166,9 +167,9 @@ class AskedGrid:
         coarse = self._count_whole(self.grid_epsilon * COARSE_SHARE)
         return [coarse, self._count_whole(self._fine_epsilon)]
 
-    def _count_whole(self, epsilon: Fraction) -> Priced:
-        """A grid of one block, which costs what all grids do."""
-        return self._count_boxes([tuple((0, size - 1) for size in self.axes)], epsilon)  # type: ignore[list-item]
+    def _price_single_block(self, epsilon: Fraction) -> Priced:
+        """Price a grid of one block. Every grid has this price and this noise."""
+        return self._price_boxes([tuple((0, size - 1) for size in self.axes)], epsilon)  # type: ignore[list-item]
 
     def answer(self) -> ChosenHistogram:
         """Charge the pot for all steps and release. Asked again it is free, and the same."""
@@ -176,7 +177,7 @@ class AskedGrid:
         return self.answer_after(buyer.release(self.total))
 
     def answer_after(self, total: Release) -> ChosenHistogram:
-        """Both grids, for about so many rows as were counted."""
+        """Release both grids, whose block sizes follow from the noisy count of all rows."""
         ((rows,),) = total.values
         scale = self.grid_epsilon / self.moved
         coarse = list_coarse_boxes(self.axes, find_coarse_side(rows, scale))
@@ -194,7 +195,7 @@ class AskedGrid:
         widths = times * deviations
         releases = (total, coarse_release, release)
         return ChosenHistogram(
-            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": choice},
+            self._asker.describe_releases(releases, self.bound.recipe) | {"strategy": choice},
             self.bound,
             tuple(_make_block(box) for cut in fine for box in cut),
             tuple(fitted.tolist()),
@@ -231,10 +232,10 @@ def list_spans(first: int, stop: int, pieces: int) -> list[Span]:
 
 
 def cut_span(first: int, stop: int, pieces: int) -> list[Span]:
-    """So many spans, or single values where spans would hold fewer than two of them.
+    """Cut a span into `pieces`, or into single values where pieces would hold fewer than two.
 
-    Many rows in one value, spread over two, are off by half of them wherever a range ends between
-    the two; single values cost at most twice as many counts.
+    A span of two values spreads its rows evenly. If one value holds all of them, half of the rows
+    are in the wrong one. Single values avoid that, for at most twice as many counts.
 
     >>> cut_span(0, 6, 3), cut_span(0, 5, 3)
     ([(0, 1), (2, 3), (4, 5)], [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)])

@@ -207,13 +207,13 @@ class AdaptiveHistogram:
 
     def count_between(self, **ranges: tuple[Any, Any]) -> float:
         """The estimated rows with values in these ranges, ends included, by column."""
-        return sum_between(self.bound, self.expand(), ranges)
+        return sum_cells_between(self.bound, self.expand(), ranges)
 
 
-def sum_between(
+def sum_cells_between(
     bound: BoundWorkload, cells: Floats, ranges: Mapping[str, tuple[Any, Any]]
 ) -> float:
-    """The sum of the cells with values in these ranges, ends included, by column."""
+    """Add up the cells whose values lie in these ranges, given by column, ends included."""
     if unknown := sorted(set(ranges) - set(bound.columns)):
         raise ParameterError(
             f"no column {', '.join(unknown)}: there are {', '.join(bound.columns)}"
@@ -223,6 +223,7 @@ def sum_between(
 
 
 def _find_slice(bound: BoundWorkload, column: str, ranges: Mapping[str, tuple[Any, Any]]) -> slice:
+    """Find the slice of a column's range; a column without a range is taken whole."""
     if column not in ranges:
         return slice(None)
     labels = bound.list_labels(column)

@@ -75,7 +75,7 @@ class RangesPreview:
     fixed_error: float
     """The root mean squared error of the best fixed strategy at the whole price."""
     rough_error: float
-    """That of the same strategy at what the first step leaves: taken where no block helps."""
+    """The same strategy's error at what the first step leaves; it is used where no block helps."""
     confidence: Fraction
 
     def __str__(self) -> str:
@@ -192,7 +192,7 @@ class AskedRanges:
         priced = self._price(query, "linear_laplace", self._left)
         release = self._asker.release(priced)
         counts = strategy.solve(np.array(release.values[0], float))
-        variance = np.array([read_variance(priced)])
+        variance = np.array([find_variance(priced)])
         deviations = np.sqrt(strategy.find_variances("identity") * variance)
         level = float(read_level(self.confidence))
         rounding = find_rounding_share([len(release.values[0])], variance, "laplace")
@@ -235,7 +235,7 @@ class AskedRanges:
         choice: str,
     ) -> ChosenHistogram:
         return ChosenHistogram(
-            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": choice},
+            self._asker.describe_releases(releases, self.bound.recipe) | {"strategy": choice},
             self.bound,
             blocks,
             tuple(counts.tolist()),

@@ -1,4 +1,4 @@
-"""Requests that follow from each other: each is priced, charged, stored, and free when asked again.
+"""Ask several requests in a row, where a later one may depend on what earlier ones released.
 
 What is asked next is a function of what was released before. Before the first one is charged, the
 budget and those around it must hold the price of all: nobody pays for half an answer.
@@ -29,13 +29,14 @@ from dither.publish.seal import write_certificate
 from dither.question.recipe import Recipe
 
 _LEAST_VARIANCE = 1e-6
-_OF_ONE_RELEASE = ("loss", "price_asked", "loss_version")
-"""What describes one release, and not several together."""
+"""Used where the noise has almost no variance, so that intervals still cover roundings."""
+_SINGLE_RELEASE_FACTS = ("loss", "price_asked", "loss_version")
+"""Facts of one release that have no meaning for several releases together."""
 
 
 @dataclass(frozen=True)
 class StepAsker:
-    """Asks one request after the other from one pot."""
+    """Asks requests of one step each, one after the other, and pays for them from one pot."""
 
     pot: str
     curator: CuratorAccess
@@ -43,16 +44,16 @@ class StepAsker:
     describe: Callable[[Release, Recipe], dict[str, Any]]
 
     def price(self, query: Query, family: str, price: Price) -> Priced:
-        """A request of one step, priced; the same for every database."""
+        """Price a request of one step. The price is the same for every database."""
         request = Request((Step(query, family, Fraction(1)),), price, self.pot)
         return self.curator.kernel.price_at(request, self.view)
 
     def release(self, priced: Priced) -> Release:
-        """Charge for a request and measure it, or take the stored answer."""
+        """Charge for a request and measure it, or return its stored answer for free."""
         return self.curator.release(priced, fresh=False, sql=None)
 
     def find_move(self, cells: Cells) -> int:
-        """By how much one unit moves all cells together."""
+        """Find by how much one unit can move all cells together, in the L1 norm."""
         kernel = self.curator.kernel
         rows = kernel.version.analyses.analyse_rows(cells.plan)
         return move_of_cells(cells, rows, kernel.catalog.neighbours).l1
@@ -75,8 +76,8 @@ class StepAsker:
                     "ask with a smaller price"
                 )
 
-    def describe_all(self, releases: Sequence[Release], recipe: Recipe) -> dict[str, Any]:
-        """What a result of several releases says about itself: what all of them cost together."""
+    def describe_releases(self, releases: Sequence[Release], recipe: Recipe) -> dict[str, Any]:
+        """Make the facts of a result of several releases, with what they cost together."""
         infos = [self.describe(release, recipe) for release in releases]
         charges: dict[str, list[Fraction]] = {}
         for info in infos:
@@ -87,7 +88,7 @@ class StepAsker:
                     for sum_so_far, more in zip(before, taken, strict=True)
                 ]
         names = [release.release_id for release in releases]
-        whole = {key: value for key, value in infos[-1].items() if key not in _OF_ONE_RELEASE}
+        whole = {key: value for key, value in infos[-1].items() if key not in _SINGLE_RELEASE_FACTS}
         return whole | {
             "release_id": f"computed from {', '.join(names)}",
             "releases": names,
@@ -138,8 +139,10 @@ def _add_quotes(pot: Pot | None, steps: Sequence[Priced]) -> Charge:
 
 @dataclass(frozen=True)
 class StepCertifier:
-    """Signs a result that was computed from releases: it names all of them, and states what they
-    cost together."""
+    """Signs the certificate of a result that was computed from one or several releases.
+
+    The certificate names all releases and states what they cost together.
+    """
 
     asker: StepAsker
     releases: tuple[Release, ...]
@@ -150,23 +153,23 @@ class StepCertifier:
     def sign(
         self, tables: dict[str, Any], notes: tuple[str, ...], file: str | Path | None
     ) -> dict[str, Any]:
-        """The certificate of these tables, also written to a file where one is named."""
-        promised = commitment({"tables": [tables]}, self.nonce)
-        signed = self._sign((f"workload: {self.strategy}", *notes), promised)
+        """Sign the certificate of these tables; also write it to `file` where that is not None."""
+        tables_commitment = commitment({"tables": [tables]}, self.nonce)
+        signed = self._sign((f"workload: {self.strategy}", *notes), tables_commitment)
         if file is not None:
             Path(file).write_text(write_certificate(signed), encoding="utf-8")
         return signed
 
-    def _sign(self, steps: tuple[str, ...], promised: str) -> dict[str, Any]:
+    def _sign(self, steps: tuple[str, ...], tables_commitment: str) -> dict[str, Any]:
         curator = self.asker.curator
         if len(self.releases) == 1:
-            return curator.certify(self.releases[0], self.recipe, steps, promised)
+            return curator.certify(self.releases[0], self.recipe, steps, tables_commitment)
         if curator.asked_through.mode != "embedded":
             raise DitherError(
                 "a served dataset signs certificates of single releases: this result is computed "
                 f"from {', '.join(release.release_id for release in self.releases)}"
             )
-        return curator.certify_earlier(self.releases, self.recipe, steps, promised)
+        return curator.certify_earlier(self.releases, self.recipe, steps, tables_commitment)
 
 
 def sign_tables(
@@ -175,25 +178,24 @@ def sign_tables(
     notes: tuple[str, ...],
     file: str | Path | None,
 ) -> dict[str, Any]:
-    """The signed certificate of a result; refused where it has none, as after a rehearsal."""
+    """Sign the certificate of a result; refuse it after a rehearsal, which has no certifier."""
     if certifier is None:
         raise DitherError("a certificate is made for released answers: ask with .answer()")
     return certifier.sign(tables, notes, file)
 
 
 def write_price(charge: Charge, pot: str) -> str:
-    """What a pot takes, as a line of a preview."""
+    """Write the line of a preview that says what the pot takes."""
     return f"price: {decimal_text(charge.amount, up=True)} from {pot}"
 
 
 def find_noise_law(priced: Priced) -> AdditiveErrorLaw:
-    """The law of the noise of a request of one step."""
+    """Find the error law of a request of one step."""
     law = find_error_law(priced.steps[0].mechanism)
     assert isinstance(law, AdditiveErrorLaw)
     return law
 
 
-def read_variance(priced: Priced) -> float:
-    """The variance of the noise of a request of one step; where it has none to speak of, a
-    millionth, by which intervals stay wide enough for its roundings."""
+def find_variance(priced: Priced) -> float:
+    """Find the variance of the noise of a request of one step, or a millionth if that is larger."""
     return max(_LEAST_VARIANCE, float(find_noise_law(priced).variance))

@@ -97,7 +97,7 @@ class AskedWorkload:
         return self._make_earlier_result(self.earlier)
 
     def _make_earlier_result(self, earlier: EarlierAnswer) -> WorkloadResult:
-        info = earlier.correct_info(self._describe(earlier.release, self.bound.recipe)) | {
+        info = earlier.describe_derived(self._describe(earlier.release, self.bound.recipe)) | {
             "strategy": earlier.offer.plan.name,
             "noise": earlier.offer.noise,
             "scale": 1,

@@ -1,14 +1,19 @@
-"""Histograms by clusters of cells with like counts, wherever these cells are.
+"""Histograms of clusters: cells with like counts are counted together, neighbours or not.
 
-The two steps of Zhang, Chen, Xu, Meng and Xie (2014): seven tenths of the price count every cell.
-Noisy counts near 0 are taken for 0, and cells are sorted and cut into clusters, where a wide
-cluster is off by how much its cells differ and a narrow one by its noise. The rest of the price
-counts clusters, and a cluster's count is spread evenly over its cells. Clusters follow from the
-first release alone. The first counts are not used again: a cell is in a cluster *because* of its
-first noise, so that an average with it would be off to one side. Proof:
-docs/proofs/adaptive-steps.md.
+There are two steps (AHP of Zhang, Chen, Xu, Meng and Xie, 2014).
 
->>> cluster_cells([0, 1, 90, 0, 88], threshold=5.0, variance=8.0, most=2)
+1. Seven tenths of the price count every cell. Noisy counts near 0 are taken for 0. The cells are
+   sorted by their noisy counts, and the sorted line is cut into clusters. The cells of a large
+   cluster differ more from each other; the cells of a small one have more noise. The cuts with the
+   least sum of both errors are taken.
+2. The rest of the price counts the clusters. The count of a cluster is spread evenly over its
+   cells.
+
+The clusters follow from the first release alone. The counts of the first step are not used again: a
+cell is in its cluster *because* of its first noise, so an average with that count would be biased.
+Proof: docs/proofs/adaptive-steps.md#clusters.
+
+>>> cluster_cells([0, 1, 90, 0, 88], threshold=5.0, variance=8.0, most_scattered=2)
 [[2, 4], [0, 1, 3]]
 """
 
@@ -34,13 +39,13 @@ from dither.privacy.charges.rules import Charge
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.kernel.request import Price
 from dither.rules import PrivacyRule
-from dither.workloads.adaptive_histogram import sum_between
+from dither.workloads.adaptive_histogram import sum_cells_between
 from dither.workloads.ask_steps import (
     StepAsker,
     StepBuyer,
     StepCertifier,
     find_noise_law,
-    read_variance,
+    find_variance,
     sign_tables,
     write_price,
 )
@@ -50,12 +55,16 @@ from dither.workloads.lines import Floats
 from dither.workloads.result import list_keys_of
 
 FIRST_SHARE = Fraction(7, 10)
-"""Of the price, for the counts of all cells."""
+"""The share of the price that counts every cell."""
 THRESHOLD = 1
-"""Noisy counts of at most so many noise scales are taken for 0. Both constants were chosen among 15
-settings, by the errors of single cells of generated lines (bench/generated_shapes.py)."""
+"""Noisy counts of at most this many noise scales are taken for 0. This number and FIRST_SHARE were
+chosen among 15 settings, by errors of single cells of generated lines
+(bench/generated_shapes.py)."""
 MOST_CELLS = 8192
+MOST_SCATTERED = 100
+"""The most clusters with gaps, however few cells there are."""
 Cluster = list[int]
+"""The positions of the cells of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class ClusteredPreview:
     cluster_half_width: float
     """Half the width of the interval of every cluster's count."""
     stored: bool
-    """Whether the first step was released before: what is stored costs nothing again."""
+    """Whether the first step was released before. A stored step costs nothing again."""
     confidence: Fraction
 
     def __str__(self) -> str:
@@ -94,6 +103,7 @@ class AskedClusters:
 
     @property
     def _cells(self) -> int:
+        """How many cells there are."""
         return prod(self.bound.sizes[column] for column in self.bound.columns)
 
     @cached_property
@@ -101,22 +111,27 @@ class AskedClusters:
         """The request that counts every cell, priced."""
         return self._price(Identity(self._cells), self.epsilon * FIRST_SHARE)
 
-    def _count_clusters(self, clusters: Sequence[Cluster]) -> Priced:
+    def _price_clusters(self, clusters: Sequence[Cluster]) -> Priced:
         """The request that counts these clusters, priced."""
-        return self._price(write_sums(clusters, self._cells), self.epsilon * (1 - FIRST_SHARE))
+        return self._price(
+            make_cluster_operator(clusters, self._cells), self.epsilon * (1 - FIRST_SHARE)
+        )
 
     def _price(self, operator: LinearOperator, epsilon: Fraction) -> Priced:
         query = Linear(self.bound.make_cells(self.bound.columns), operator)
         return self._asker.price(query, "linear_laplace", Price(epsilon))
 
     @property
-    def _any_second(self) -> Priced:
-        """Any clusters cost the same: they do not overlap."""
-        return self._count_clusters([list(range(self._cells))])
+    def _single_cluster(self) -> Priced:
+        """The request that counts one cluster of all cells, priced.
+
+        Clusters do not overlap, so every list of clusters has this price and this noise.
+        """
+        return self._price_clusters([list(range(self._cells))])
 
     def preview(self) -> ClusteredPreview:
         """Price and noise. Reads no data and spends nothing."""
-        second = self._any_second
+        second = self._single_cluster
         level = read_level(self.confidence)
         return ClusteredPreview(
             self._asker.quote([self.first, second]),
@@ -135,8 +150,8 @@ class AskedClusters:
         clusters = cluster_cells(
             first.values[0],
             threshold=THRESHOLD * scale,
-            variance=read_variance(self._any_second),
-            most=count_scattered(self._cells),
+            variance=find_variance(self._single_cluster),
+            most_scattered=find_most_scattered(self._cells),
         )
         second = self._count_clusters(clusters)
         release = buyer.release(second)
@@ -144,7 +159,7 @@ class AskedClusters:
         strategy = f"{len(clusters):,} clusters of like counts"
         releases = (first, release)
         return ClusteredHistogram(
-            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": strategy},
+            self._asker.describe_releases(releases, self.bound.recipe) | {"strategy": strategy},
             self.bound,
             tuple(map(tuple, clusters)),
             tuple(float(count) for count in release.values[0]),
@@ -174,7 +189,7 @@ class ClusteredHistogram:
     _certifier: StepCertifier | None = field(default=None, repr=False, compare=False)
 
     def expand(self) -> Floats:
-        """The estimate of every cell, one axis for each column: a cluster's count, spread."""
+        """Estimate every cell, in one axis for each column: a cluster's count is spread evenly."""
         cells = np.zeros(prod(self.bound.sizes[column] for column in self.bound.columns))
         for cluster, count in zip(self.clusters, self.counts, strict=True):
             cells[list(cluster)] = count / len(cluster)
@@ -182,7 +197,7 @@ class ClusteredHistogram:
 
     def count_between(self, **ranges: tuple[Any, Any]) -> float:
         """The estimated rows with values in these ranges, ends included, by column."""
-        return sum_between(self.bound, self.expand(), ranges)
+        return sum_cells_between(self.bound, self.expand(), ranges)
 
     def to_arrow(self) -> pa.Table:
         """One row for each cell: its keys, its estimate, and the number of its cluster."""
@@ -222,13 +237,14 @@ class ClusteredHistogram:
 
 
 def cluster_cells(
-    noisy: Sequence[int], *, threshold: float, variance: float, most: int
+    noisy: Sequence[int], *, threshold: float, variance: float, most_scattered: int
 ) -> list[Cluster]:
-    """Cells in clusters of like noisy counts, the largest counts first.
+    """Put cells with like noisy counts into clusters, the largest counts first.
 
-    A cluster of k cells costs the squared distances of its counts from their mean, and the noise
-    of its own count: `variance` / k in all cells together. Of all ways to cut the sorted counts
-    the cheapest is taken; at most `most` of its clusters have gaps, single cells aside.
+    Counts of at most `threshold` are taken for 0, and the sorted counts are cut where that has the
+    least error. The error of a cluster of k cells is the squared distances of its counts from their
+    mean, and `variance` / k for the noise of its own count, which its cells share. At most
+    `most_scattered` clusters have gaps, that is, cells that are no neighbours.
     """
     counts = np.where(np.array(noisy, float) > threshold, noisy, 0.0)
     order = np.argsort(-counts, kind="stable")
@@ -236,14 +252,17 @@ def cluster_cells(
     while True:
         cuts = _cut_sorted(counts[order], variance, penalty)
         clusters = [sorted(order[first:stop].tolist()) for first, stop in cuts]
-        if sum(not _is_range(cluster) for cluster in clusters) <= most:
+        if sum(not _is_range(cluster) for cluster in clusters) <= most_scattered:
             return clusters
         penalty = max(variance, 2 * penalty)
 
 
 def _cut_sorted(counts: Floats, variance: float, penalty: float) -> list[tuple[int, int]]:
-    """The cheapest cuts of sorted counts, as (first, stop); `penalty` is for every cluster of
-    several cells. Dynamic programming over where the last cluster begins."""
+    """Cut sorted counts where that has the least error, and return (first, stop) of every cluster.
+
+    `penalty` is added for every cluster of several cells. Dynamic programming over where the last
+    cluster begins.
+    """
     sums = np.concatenate([[0.0], counts.cumsum()])
     squares = np.concatenate([[0.0], (counts**2).cumsum()])
     best = np.zeros(len(counts) + 1)
@@ -264,45 +283,46 @@ def _cut_sorted(counts: Floats, variance: float, penalty: float) -> list[tuple[i
 
 
 def _is_range(cluster: Sequence[int]) -> bool:
+    """Whether the cells of a sorted cluster are neighbours without a gap."""
     return cluster[-1] - cluster[0] + 1 == len(cluster)
 
 
-def write_sums(clusters: Sequence[Cluster], cells: int) -> LinearOperator:
-    """The sums of clusters, in their order, as a public operator of the kernel.
+def make_cluster_operator(clusters: Sequence[Cluster], cells: int) -> LinearOperator:
+    """Make the public operator that adds up the cells of each cluster, in their order.
 
-    Neighbouring cells are ranges; a cluster with gaps is a row of ones and zeros.
+    A cluster of neighbouring cells is a range; one with gaps is a row of ones and zeros.
     """
-    parts: list[LinearOperator] = []
+    operators: list[LinearOperator] = []
     ranges: list[tuple[int, int]] = []
     rows: list[tuple[int, ...]] = []
 
-    def finish() -> None:
+    def finish_operator() -> None:
         if ranges:
-            parts.append(Ranges(cells, tuple(ranges)))
+            operators.append(Ranges(cells, tuple(ranges)))
             ranges.clear()
         if rows:
-            parts.append(Dense(tuple(rows)))
+            operators.append(Dense(tuple(rows)))
             rows.clear()
 
     for cluster in clusters:
         is_range = _is_range(cluster)
         if rows if is_range else ranges:
-            finish()
+            finish_operator()
         if is_range:
             ranges.append((cluster[0], cluster[-1]))
         else:
             rows.append(tuple(np.isin(np.arange(cells), cluster).astype(int).tolist()))
-    finish()
-    return parts[0] if len(parts) == 1 else Stack(tuple(parts))
+    finish_operator()
+    return operators[0] if len(operators) == 1 else Stack(tuple(operators))
 
 
-def count_scattered(cells: int) -> int:
-    """How many clusters with gaps one operator takes beside ranges of all cells."""
-    return min(100, (MOST_ENTRIES - 2 * cells) // cells)
+def find_most_scattered(cells: int) -> int:
+    """Find how many clusters with gaps one operator can hold beside a range for every cell."""
+    return min(MOST_SCATTERED, (MOST_ENTRIES - 2 * cells) // cells)
 
 
 def check_cells(bound: BoundWorkload) -> None:
-    """Refuse more cells than clusters are made of, before anything of their size is made."""
+    """Refuse more than MOST_CELLS cells, before anything of that size is made."""
     cells = prod(bound.sizes.values())
     if cells > MOST_CELLS:
         raise RefusedError(

@@ -265,10 +265,11 @@ class EarlierAnswer:
         """The names of the sources."""
         return tuple(source.release_id for source in self.sources)
 
-    def correct_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        """The facts of the first source, as those of what was computed from all of them.
+    def describe_derived(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Make the facts of an answer that was computed from all sources, from those of the first.
 
-        Balances are left out: nothing was charged, and a rebuilt source does not know them.
+        Balances of the pot are left out: nothing was charged, and a source that was rebuilt from
+        the ledger does not have them.
         """
         balances = ("pot_spent_after", "pot_cap")
         kept = {name: fact for name, fact in info.items() if name not in balances}

@@ -68,7 +68,7 @@ class EarlierQuestion:
     ) -> EarlierResult:
         """The answer with intervals. Nothing is read, nothing is charged."""
         names = ", ".join(self.answer.release_ids)
-        info = self.answer.correct_info(describe(self.answer.release, self.bound.recipe))
+        info = self.answer.describe_derived(describe(self.answer.release, self.bound.recipe))
 
         def certify(
             _: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str

@@ -1,4 +1,4 @@
-"""Multiplicative weights: a model of cells that is fitted to noisy counts of sets of cells.
+"""Multiplicative weights: fit a model of cells to noisy counts of sets of cells.
 
 >>> model = np.full(4, 25.0)
 >>> halves = [(np.array([True, True, False, False]), 80.0)]
@@ -18,16 +18,19 @@ from dither.workloads.lines import Floats
 CountedCells = tuple[NDArray[np.bool_], float]
 """Which cells were counted together, and their noisy count."""
 _LEAST_SHARE = 1e-6
+"""Shares of all rows are kept this far from 0 and 1, so that no cell becomes 0."""
 
 
 def fit_weights(
     model: Floats, rows: float, counted: Sequence[CountedCells], *, sweeps: int
 ) -> Floats:
-    """The model after so many passes over all counts: each is made exact by the least change in
-    relative entropy, which multiplies the cells inside and those outside by one number each.
+    """Fit a model to noisy counts, in `sweeps` passes over all of them, and return the new model.
 
-    The model keeps `rows` in all. A count that no model with positive cells can have is taken for
-    the nearest that one can.
+    One count after the other is made exact. Of all changes that do so, the one with the least
+    relative entropy to the model is taken: it multiplies the counted cells by one number, and all
+    other cells by another. The sum of all cells stays `rows`. A count near or below 0, or near or
+    above `rows`, is replaced by the nearest one that leaves all cells positive. A count is skipped
+    where the model has nearly none or nearly all rows in its cells.
     """
     for _ in range(sweeps):
         for cells, noisy in counted:

@@ -1,10 +1,11 @@
-"""MWEM: a model of all cells, fitted again and again to the query that it gets most wrong.
+"""MWEM: answer a workload from a model that is fitted to the queries that it gets most wrong.
 
-Hardt, Ligett and McSherry (2012). A tenth of the price counts all rows, which are first spread
-evenly. Every round costs the same: half of it chooses a query of the workload by noisy scores, how
-far the model is from it, and half counts that query. Then the model is fitted to all counts so far
-by multiplicative weights. All steps are ordinary requests, each following from what those before it
-released: stored, and free when asked again. Proof: docs/proofs/adaptive-steps.md#mwem.
+The algorithm is that of Hardt, Ligett and McSherry (2012). A tenth of the price counts all rows,
+and the model spreads them evenly over all cells. The rest is for rounds of the same price. Half of
+a round chooses a query of the workload by noisy scores: the score of a query is how far the model
+is off. The other half counts the chosen query. Then the model is fitted to all counts so far by
+multiplicative weights. All steps are ordinary requests: each is stored, and free when asked again.
+Proof: docs/proofs/adaptive-steps.md#mwem.
 """
 
 from __future__ import annotations
@@ -50,16 +51,18 @@ from dither.workloads.progress import show_step, track
 from dither.workloads.result import find_product, list_keys_of
 
 TOTAL_SHARE = Fraction(1, 10)
-"""Of the price, for the number of all rows."""
+"""The share of the price that counts all rows."""
 CHOICE_SHARE = Fraction(1, 2)
-"""Of every round, for the choice of its query."""
+"""The share of a round's price that chooses its query."""
 MOST_ROUNDS = 200
 MOST_CELLS = 1 << 16
 MOST_QUERIES = 10_000
 SCALE = 8
-"""Scores are distances in eighths of a row: the model's counts are rounded to them."""
+"""Scores are integers: distances in eighths of a row. The model's counts are rounded to eighths."""
 _SWEEPS = 20
+"""How often a fit goes over all counts."""
 Span = tuple[int, int]
+"""Positions of the first and the last value of a range of one column."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class MwemPreview:
     fixed_error: float
     """The root mean squared error of the best fixed strategy, which is the same on all data."""
     lower_bound: float
-    """That of no fixed strategy with its noise is smaller."""
+    """No fixed strategy with the same noise has a smaller root mean squared error."""
     confidence: Fraction
 
     def __str__(self) -> str:
@@ -109,17 +112,17 @@ class MeasuredQuery:
 
 @dataclass(frozen=True)
 class ChoosableQuery:
-    """One query of a workload: what it is called, its operator, and which cells it adds up."""
+    """One query of a workload: its words, its operator, and the index of the cells it adds up."""
 
     words: str
     operator: LinearOperator
     shape: tuple[int, ...]
-    chosen: tuple[slice, ...] | NDArray[np.bool_] = field(repr=False)
+    cells_index: tuple[slice, ...] | NDArray[np.bool_] = field(repr=False)
 
     def mark_cells(self) -> NDArray[np.bool_]:
-        """Which cells are added up, as a table of all."""
+        """Make a table of all cells that is True where the query adds a cell up."""
         cells = np.zeros(self.shape, bool)
-        cells[self.chosen] = True
+        cells[self.cells_index] = True
         return cells
 
 
@@ -134,20 +137,21 @@ class AskedMwem:
 
     @cached_property
     def rounds(self) -> int:
-        """How many queries are counted: at most all."""
+        """How many queries are counted: `most_rounds`, or all where there are fewer."""
         return min(self.most_rounds, len(self._distinct))
 
     @property
     def bound(self) -> BoundWorkload:
-        """The columns and rows."""
+        """The workload, bound to its table: columns, sizes and rows."""
         return self.fixed.bound
 
     @property
     def _round_price(self) -> Fraction:
+        """The price of one round, for its choice and its count."""
         return self.fixed.price.value * (1 - TOTAL_SHARE) / self.rounds
 
     def _price(self, query: Query, amount: Fraction) -> Priced:
-        """A request of one step in the measure of the whole price."""
+        """Price a request of one step, in epsilon or rho as the whole price is."""
         measure: Measure = "epsilon" if self.fixed.price.rho is None else "rho"
         family = choose_family(query, measure, False).name
         price = Price(amount) if measure == "epsilon" else Price(rho=amount)
@@ -165,19 +169,21 @@ class AskedMwem:
 
     @cached_property
     def _distinct(self) -> tuple[int, ...]:
-        """Positions of the queries, each once: several products may hold the same one."""
+        """Positions of queries without repeats: several products may hold the same query."""
         first = {
             query.operator: position for position, query in reversed([*enumerate(self.queries)])
         }
         return tuple(sorted(first.values()))
 
     def list_choosable(self, counted: Sequence[int]) -> list[int]:
-        """Positions of the queries that were not counted yet: the same request again would give
-        the same number."""
+        """List the positions of queries that were not counted yet.
+
+        To count a query again would be the same request, with the same stored answer.
+        """
         return [position for position in self._distinct if position not in counted]
 
     def price_choice(self, model: FittedProduct, choosable: Sequence[int]) -> Priced:
-        """The request that chooses among queries the one that a model gets most wrong, priced."""
+        """Price the request that chooses one of some queries that the model gets most wrong."""
         products = self.bound.workload.products
         estimates = np.concatenate([model.answer(product) for product in products])
         candidates = tuple(
@@ -191,7 +197,7 @@ class AskedMwem:
         return self._price(query, self._round_price * CHOICE_SHARE)
 
     def price_count(self, query: ChoosableQuery) -> Priced:
-        """The request that counts one query, priced."""
+        """Price the request that counts one query."""
         linear = Linear(self.bound.make_cells(self.bound.columns), query.operator)
         return self._price(linear, self._round_price * (1 - CHOICE_SHARE))
 
@@ -249,7 +255,7 @@ class AskedMwem:
                 model = FittedProduct(model.columns, fitted)
         strategy = f"MWEM, {self.rounds} rounds"
         return MwemResult(
-            self._asker.describe_all(releases, self.bound.recipe) | {"strategy": strategy},
+            self._asker.describe_releases(releases, self.bound.recipe) | {"strategy": strategy},
             self.bound,
             model,
             tuple(measured),
@@ -257,6 +263,7 @@ class AskedMwem:
         )
 
     def _spread_evenly(self, rows: int) -> FittedProduct:
+        """Make the model that has the same number of rows in every cell."""
         columns = self.bound.columns
         shape = [self.bound.sizes[column] for column in columns]
         return FittedProduct(columns, np.full(shape, rows / prod(shape)))
@@ -266,8 +273,8 @@ class AskedMwem:
 class MwemResult:
     """Consistent tables from a model, and the queries that were measured on the way.
 
-    Measured queries have intervals. How far the model is off elsewhere is not known: tables have
-    none, and are biased towards what was not measured being spread evenly.
+    Measured queries have intervals. Tables have none, because how far the model is off elsewhere is
+    not known. They are biased: the model keeps rows as evenly spread as the measured queries allow.
     """
 
     info: dict[str, Any]
@@ -282,21 +289,21 @@ class MwemResult:
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """What was asked, in order."""
+        """The products of the workload, in the order they were asked in."""
         return self.bound.workload.products
 
     @property
     def tables(self) -> dict[str, pa.Table]:
-        """All tables, by the words of their products."""
+        """The tables of all products, by the words of the product."""
         return {str(product): self.make_table(product) for product in self.products}
 
     def make_table(self, product: Product) -> pa.Table:
-        """Keys and values of one product."""
+        """Make the table of one product: its keys, and the model's values."""
         values = {self.bound.value_name: pa.array(self.model.answer(product))}
         return pa.table(list_keys_of(self.bound, product) | values)
 
     def table(self, *columns: str) -> pa.Table:
-        """The table over exactly these columns; in a list of counts, that of this question."""
+        """Make the table over exactly these columns, or of one question of a list of counts."""
         return self.make_table(find_product(self.products, columns))
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
@@ -306,7 +313,7 @@ class MwemResult:
 
 
 def list_queries(bound: BoundWorkload) -> Iterator[ChoosableQuery]:
-    """Every query of a bound workload, in the order of its answers."""
+    """List every query of a bound workload, in the order of its answers."""
     shape = tuple(bound.sizes[column] for column in bound.columns)
     for product in bound.workload.products:
         if isinstance(product, ListedProduct):
@@ -320,17 +327,17 @@ def list_queries(bound: BoundWorkload) -> Iterator[ChoosableQuery]:
 def _list_rows(
     bound: BoundWorkload, product: ListedProduct, shape: tuple[int, ...]
 ) -> Iterator[ChoosableQuery]:
-    """The counts of one question of a list, over the cells of all columns."""
+    """List the queries of one question of a list of counts, over the cells of all columns."""
     order = [bound.columns.index(column) for column in product.columns]
     for number, row in enumerate(product.rows):
-        own = np.array(row, bool).reshape([shape[axis] for axis in order])
-        cells = own.transpose(np.argsort(order))
+        own_cells = np.array(row, bool).reshape([shape[axis] for axis in order])
+        cells = own_cells.transpose(np.argsort(order))
         entries = tuple(int(cell) for cell in cells.ravel())
         yield ChoosableQuery(f"{product}: row {number}", Dense((entries,)), shape, cells)
 
 
 def _list_spans(kind: LineKind, size: int) -> list[Span]:
-    """First and last value of every query of a kind along one column."""
+    """List the first and the last value of every query of a kind along one column."""
     match kind:
         case "identity":
             return [(value, value) for value in range(size)]
@@ -345,17 +352,18 @@ def _list_spans(kind: LineKind, size: int) -> list[Span]:
 def _make_query(
     bound: BoundWorkload, spans: dict[str, Span], shape: tuple[int, ...]
 ) -> ChoosableQuery:
-    every = [spans.get(column, (0, bound.sizes[column] - 1)) for column in bound.columns]
+    """Make the query of a box of cells; columns without a span are taken whole."""
+    all_spans = [spans.get(column, (0, bound.sizes[column] - 1)) for column in bound.columns]
     lines = tuple(
-        Ranges(size, ((first, last),)) for size, (first, last) in zip(shape, every, strict=True)
+        Ranges(size, ((first, last),)) for size, (first, last) in zip(shape, all_spans, strict=True)
     )
-    chosen = tuple(slice(first, last + 1) for first, last in every)
+    cells_index = tuple(slice(first, last + 1) for first, last in all_spans)
     operator = lines[0] if len(lines) == 1 else Kronecker(lines)
-    return ChoosableQuery(_describe_spans(bound, spans), operator, shape, chosen)
+    return ChoosableQuery(_describe_spans(bound, spans), operator, shape, cells_index)
 
 
 def _describe_spans(bound: BoundWorkload, spans: dict[str, Span]) -> str:
-    """A query in words: `age 18 to 64, sex f`."""
+    """Describe a query in words, such as `age 18 to 64, sex f`."""
     words = []
     for column, (first, last) in spans.items():
         labels = bound.list_labels(column)
@@ -364,14 +372,17 @@ def _describe_spans(bound: BoundWorkload, spans: dict[str, Span]) -> str:
 
 
 def read_rounds(rounds: int) -> int:
-    """How many queries are chosen and counted."""
+    """Read how many queries are chosen and counted; refuse what is no number in range."""
     if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
         raise ParameterError(f"rounds is a number from 1 to {MOST_ROUNDS}, got {rounds!r}: try 10")
     return rounds
 
 
 def check_workload(bound: BoundWorkload) -> None:
-    """Refuse what the model or a choice cannot hold, before anything of its size is made."""
+    """Refuse a workload that MWEM has no rule for, or that is too large for its model.
+
+    Nothing of the size of the workload is made before that.
+    """
     from dither.plan.scores import MOST_WORK
 
     if not bound.columns:

@@ -196,7 +196,7 @@ def fit_release(offer: WorkloadOffer, release: Release) -> FittedCells:
 
 
 def find_product(products: tuple[Product, ...], columns: tuple[str, ...]) -> Product:
-    """The product over exactly these columns, or the one with this text."""
+    """Find the product over exactly these columns, or the one whose text is the only column."""
     chosen = [product for product in products if [str(product)] == [*columns]] or [
         product for product in products if set(product.columns) == set(columns)
     ]

@@ -35,19 +35,19 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
     integer per row and carries no hash. A key that is its own index has no ties, since a is not 0
     mod p.
     """
-    order, ties = write_order(plan.keys, here)
+    order, order_by = write_order(plan.keys, here)
     outputs = list_names(list_carried(here.node, here.columns))
     placed = f"SELECT {outputs}, {order} AS dither_order FROM ({source})"
-    window = f"(PARTITION BY {UNIT} ORDER BY {ties})"
+    window = f"(PARTITION BY {UNIT} ORDER BY {order_by})"
     ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"
     return f"SELECT {outputs} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
 
 
 def write_order(keys: tuple[str, ...], here: Analysed) -> tuple[str, str]:
-    """Write the SQL of the order of an owner's groups: the hash of the keys, called dither_order,
-    and what rows are ordered by.
+    """Write the SQL of the order of an owner's groups, as two texts.
 
-    Ties are broken by the keys themselves.
+    The first is the hash of the keys, which the caller names dither_order. The second is for ORDER
+    BY: dither_order, and the keys themselves, which break ties.
     """
     indices = [_index(key, here.columns[key]) for key in keys]
     mixed = indices[0]

@@ -1,5 +1,8 @@
-"""At most so much of a column per owner: rows in the order of their keys, each as far as the total
-allows."""
+"""SQL that limits what one owner adds to a column in all rows together.
+
+The rows of an owner are put in order. Each keeps its value as far as the rows before it left
+anything of the total. Proof: docs/proofs/stability.md#limit-total.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,28 @@ from dither.plan.stability import Owned
 
 
 def limit_total_sql(plan: LimitTotal, source: str, before: Analysed, here: Analysed) -> str:
-    """Cut a column towards 0, so that its absolute values add up to at most the total.
+    """Write the SQL that cuts a column towards 0: an owner's absolute values sum to at most the
+    total.
 
-    A row keeps of its value what the rows before it left of the total. Keys differ between the rows
-    of an owner, so the order has no ties.
+    The order of an owner's rows has no ties, because no two of them share the values of the keys.
     """
     assert isinstance(here.node, Owned)
     domain = before.columns[plan.column]
     total = int(plan.total / domain.step)
     largest_sum = here.node.rows * domain.largest
-    order, ordered_by = write_order(plan.keys, here)
+    order, order_by = write_order(plan.keys, here)
     carried = list_carried(here.node, here.columns)
     value = cast(name(plan.column), largest_sum)
-    placed = f"SELECT {list_names(carried)}, {order} AS dither_order FROM ({source})"
+    with_order = f"SELECT {list_names(carried)}, {order} AS dither_order FROM ({source})"
     window = (
-        f"(PARTITION BY {UNIT} ORDER BY {ordered_by} "
+        f"(PARTITION BY {UNIT} ORDER BY {order_by} "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     )
-    added = f"SELECT *, {cast(f'sum(abs({value})) OVER {window}', largest_sum)} AS dither_upto"
+    with_sums = f"SELECT *, {cast(f'sum(abs({value})) OVER {window}', largest_sum)} AS dither_upto"
     room = clamp_value(
         f"({cast(str(total), total, largest_sum)} - (dither_upto - abs({value})))", 0, total
     )
-    left = f"SELECT *, {room} AS dither_room FROM ({added} FROM ({placed}))"
+    with_room = f"SELECT *, {room} AS dither_room FROM ({with_sums} FROM ({with_order}))"
     cut = clamp_value(value, "-dither_room", "dither_room")
     outputs = [
         f"{cast(cut, total, largest_sum)} AS {name(column)}"
@@ -42,4 +45,4 @@ def limit_total_sql(plan: LimitTotal, source: str, before: Analysed, here: Analy
         else name(column)
         for column in carried
     ]
-    return f"SELECT {', '.join(outputs)} FROM ({left})"
+    return f"SELECT {', '.join(outputs)} FROM ({with_room})"

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 _CHUNK_BYTES = 1 << 17
-"""So many stay in the cache of a processor, and are looked through several times."""
+"""A chunk is read several times, and one of this size stays in the cache of a processor."""
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,10 @@ def _rank_rows(rows: str, partition: str, order: str) -> str:
 
 
 def make_units() -> str:
-    """SQL: the empty table of owners, for all tables of one registration.
+    """Write SQL that makes the empty table of owners, for all tables of one registration.
 
-    Rows of the copy name their owner by number: texts take as long to write as all the rest.
+    Rows of the copy hold the number of their owner and not the text, because texts take as long to
+    write as all other columns together.
     """
     columns = f"{OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, {HASH_B} INTEGER"
     return f"CREATE TEMP TABLE {UNITS} ({columns})"
@@ -105,7 +106,8 @@ def make_units() -> str:
 def count_rows(source: str) -> str:
     """Write SQL that makes the table of owners of some rows: how many rows each has, and its hash.
 
-    The hashes are computed here because all threads do: numbering owners is the work of one.
+    The hashes are computed in this statement because it runs on all threads; owners are numbered on
+    one.
     """
     counted = f"SELECT {OWNER}, count(*) AS dither_rows FROM ({source}) GROUP BY {OWNER}"
     return f"CREATE OR REPLACE TEMP TABLE {COUNTED} AS {_add_hash(counted)}"

@@ -1,4 +1,7 @@
-"""At most so much of a column per unit. Proof: docs/proofs/stability.md#limit-total."""
+"""Stability of a limit on what one unit adds to a column in all its rows together.
+
+Proof: docs/proofs/stability.md#limit-total.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from dither.rules import PrivacyRule
 
 
 def limit_total_rows(source: Node, keys: tuple[str, ...], column: str) -> Owned:
-    """Bound the rows of one unit after a limit on a column's total: one row for each row.
+    """Bound the rows of one unit after a limit on a column's total.
 
-    What was known of groups by the column's own values ends.
+    All rows are kept, so their number stays. Bounds on groups by the limited column are dropped,
+    because its values change.
 
     >>> from dither.plan.stability.owned import Grouped
     >>> per_ward = Owned(5, grouped=(Grouped(frozenset({"ward"}), 5, 1),))
@@ -22,7 +26,7 @@ def limit_total_rows(source: Node, keys: tuple[str, ...], column: str) -> Owned:
     5
     """
     if not isinstance(source, Owned):
-        raise RefusedError("totals per unit of rows without an owner", rule=PrivacyRule.LOST_OWNER)
+        raise RefusedError("a total per unit needs rows with an owner", rule=PrivacyRule.LOST_OWNER)
     if not keys or column in keys or source.rows_per_group(keys) > 1:
         raise RefusedError(
             "a total needs keys that no two rows of a unit share, and a column beside them",
@@ -33,15 +37,15 @@ def limit_total_rows(source: Node, keys: tuple[str, ...], column: str) -> Owned:
 
 
 def limit_total_columns(source: Columns, rows: int, column: str, total: Fraction) -> Columns:
-    """Return the columns after a limit on a column's total: what is left may be 0.
+    """Return the columns after a limit on a column's total.
 
-    Raises RefusedError unless the column is a number that is never null, and the total at least one
-    of its steps and a multiple of them.
+    The limited column lies within the total and may be 0. Raises RefusedError unless it is a number
+    that is never null and the total is a positive multiple of its resolution.
     """
     domain = source.get(column)
     if domain is None or domain.kind != "number" or domain.nullable:
         raise RefusedError(
-            f"a total of {column}: numbers without nulls have one", rule=PrivacyRule.NO_RULE
+            f"a total of {column}: only numbers without nulls have one", rule=PrivacyRule.NO_RULE
         )
     if type(total) is not Fraction or total <= 0 or total % domain.step:
         raise RefusedError(

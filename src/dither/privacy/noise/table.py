@@ -40,26 +40,27 @@ class Law:
     two_sided: bool
 
     def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
-        """Enclose w(0), w(1), ... to the first that is at most 2**-until.
+        """Enclose 2**bits * w(k) for k = 0, 1, ..., up to the first weight of at most 2**-until.
 
-        By w(k+1) = w(k) * ratio(k).
+        Each follows from the one before by w(k+1) = w(k) * ratio(k). The ratio is constant for
+        laplace; for gaussian it shrinks by a constant factor. `until` is `bits` where it is None.
         """
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
-        step = exp_minus(self.rate, work)
-        turn = times(step, step, work) if self.family == "gaussian" else None
+        ratio = exp_minus(self.rate, work)
+        shrinking = times(ratio, ratio, work) if self.family == "gaussian" else None
         low = high = 1 << work
         weights = []
         while True:
             weights.append(Enclosure(low >> _GUARD, -(-high >> _GUARD)))
             if high <= smallest:
                 return weights
-            low = low * step.low >> work
-            high = -(-high * step.high >> work)
-            step = step if turn is None else times(step, turn, work)
+            low = low * ratio.low >> work
+            high = -(-high * ratio.high >> work)
+            ratio = ratio if shrinking is None else times(ratio, shrinking, work)
 
     def masses(self, bits: int) -> list[Enclosure]:
-        """Enclose 2**bits * P(k) for k = 0, 1, ...; later ones have mass below 2**-bits."""
+        """Enclose 2**bits * P(k) for k = 0, 1, ...; any k after the list has P(k) < 2**-bits."""
         weights = self.weights(bits + _GUARD, until=bits)
         low, high = self._enclose_total(weights, bits + _GUARD)
         return [
@@ -90,7 +91,7 @@ class Law:
         return first - 1, enclosures
 
     def _enclose_total(self, weights: list[Enclosure], work: int) -> Enclosure:
-        """Enclose 2**work times the sum of all weights, on both sides where there are two."""
+        """Enclose 2**work times the sum of all weights; of both signs of k if the law has them."""
         sides = 2 if self.two_sided else 1
         half_low = sum(low for low, _ in weights[1:])
         half_high = sum(high for _, high in weights[1:]) + _bound_tail(weights)
@@ -98,11 +99,11 @@ class Law:
 
 
 def _bound_tail(weights: list[Enclosure]) -> int:
-    """Bound the sum of the weights behind the last one of a list.
+    """Bound the sum of the weights after the last one of a list.
 
-    Log-concave: later ratios are no larger than last / before, so what follows sums to at most
-    last * ratio / (1 - ratio). Both weights have _GUARD bits below the unit, so the ratio is known
-    well.
+    Weights are log-concave: later ratios are no larger than ratio = last / before, so the sum is at
+    most last * ratio / (1 - ratio). Both weights have _GUARD bits below the unit, so the ratio has
+    a small error.
     """
     before, last = weights[-2:]
     return -(-last.high * last.high // (before.low - last.high))
@@ -198,10 +199,10 @@ def build(law: Law, width: int = 64) -> DrawTable:
         floors.pop()
     counts = tuple([*floors[:0:-1], *floors] if law.two_sided else floors)
     start = 1 - len(floors) if law.two_sided else 0
-    return DrawTable(law, width, start, counts, *_columns(counts, start, width))
+    return DrawTable(law, width, start, counts, *_lay_out_columns(counts, start, width))
 
 
-def _columns(
+def _lay_out_columns(
     counts: tuple[int, ...], first: int, width: int
 ) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
     """Lay `counts` words (and the left-over ones) out in equal columns of at most two meanings."""

@@ -130,8 +130,7 @@ def _find_misspelt_keyword(sql: str, start: int, word: str) -> tuple[str, tuple[
 
 
 def _ends_with_keyword(sql: str) -> bool:
-    """Whether a text stops behind a whole keyword, as in `FROM visits WHERE`: what is missing is
-    what comes after it."""
+    """Whether a text ends with a keyword, as in `FROM visits WHERE`, and its rest is missing."""
     words = sql.rstrip(" ;\n\t").split()
     return len(words) > 1 and words[-1].upper() in _UNFINISHED
 

@@ -15,8 +15,9 @@ _SECONDS_TO_CANCEL = 10.0
 _NUMERIC = 1700
 _TEXTS = (25, 1043)
 _PLANNING = {"enable_nestloop": "off", "work_mem": "64MB", "jit": "off"}
-"""The copy has no statistics of values, so that a plan does not follow from what rows hold. Without
-them the server takes joins for tiny and would run one table through the other row by row."""
+"""Settings of every session. The copy has no statistics of values, so that the server's plan does
+not depend on what rows hold. Without statistics the server believes that joins are tiny, and would
+choose nested loops."""
 
 
 class PostgresEngine:

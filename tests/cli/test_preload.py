@@ -1,4 +1,4 @@
-"""Serving processes import before they serve, and leave what they loaded out of later searches."""
+"""Serving processes import before they serve, and keep that out of garbage collection."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LIBRARIES = 10_000
 
 
 @pytest.mark.parametrize("modules", ["CURATOR_MODULES", "GATEWAY_MODULES"])
-def test_what_is_loaded_is_left_out_of_searches_for_garbage(modules):
+def test_what_is_preloaded_is_left_out_of_garbage_collection(modules):
     program = (
         "import gc, sys\n"
-        "from dither.cli import loaded\n"
-        f"loaded.load_for_good(loaded.{modules})\n"
-        f"assert set(loaded.{modules}) | {{'pyarrow', 'pandas'}} <= sys.modules.keys()\n"
+        "from dither.cli import preload\n"
+        f"preload.preload_modules(preload.{modules})\n"
+        f"assert set(preload.{modules}) | {{'pyarrow', 'pandas'}} <= sys.modules.keys()\n"
         f"assert gc.isenabled() and gc.get_freeze_count() > {LIBRARIES}\n"
         f"assert len(gc.get_objects()) < {LIBRARIES}\n"
     )
