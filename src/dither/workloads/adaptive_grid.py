@@ -39,7 +39,7 @@ from dither.workloads.ask_steps import (
     StepAsker,
     StepBuyer,
     StepCertifier,
-    read_variance,
+    find_variance,
     write_price,
 )
 from dither.workloads.bind import BoundWorkload
@@ -164,8 +164,8 @@ class AskedGrid:
 
     def _list_grids(self) -> list[Priced]:
         """Requests that cost what the coarse grid and the fine one do."""
-        coarse = self._count_whole(self.grid_epsilon * COARSE_SHARE)
-        return [coarse, self._count_whole(self._fine_epsilon)]
+        coarse = self._price_single_block(self.grid_epsilon * COARSE_SHARE)
+        return [coarse, self._price_single_block(self._fine_epsilon)]
 
     def _price_single_block(self, epsilon: Fraction) -> Priced:
         """Price a grid of one block. Every grid has this price and this noise."""
@@ -181,14 +181,14 @@ class AskedGrid:
         ((rows,),) = total.values
         scale = self.grid_epsilon / self.moved
         coarse = list_coarse_boxes(self.axes, find_coarse_side(rows, scale))
-        first = self._count_boxes(coarse, self.grid_epsilon * COARSE_SHARE)
+        first = self._price_boxes(coarse, self.grid_epsilon * COARSE_SHARE)
         buyer = StepBuyer(self._asker, self._list_grids())
         coarse_release = buyer.release(first)
         counts = coarse_release.values[0]
         fine = cut_boxes(coarse, counts, self._fine_epsilon / self.moved)
-        second = self._count_boxes([box for cut in fine for box in cut], self._fine_epsilon)
+        second = self._price_boxes([box for cut in fine for box in cut], self._fine_epsilon)
         release = buyer.release(second)
-        variances = np.array([read_variance(first), read_variance(second)])
+        variances = np.array([find_variance(first), find_variance(second)])
         fitted, deviations = join_counts(counts, release.values[0], fine, variances)
         times = self._find_times([len(coarse), len(fitted)], variances)
         choice = f"{len(fitted):,} blocks of an adaptive grid, for about {max(rows, 0):,} rows"

@@ -45,7 +45,7 @@ from dither.workloads.ask_steps import (
     StepAsker,
     StepBuyer,
     StepCertifier,
-    read_variance,
+    find_variance,
     write_price,
 )
 from dither.workloads.asked_workload import AskedWorkload

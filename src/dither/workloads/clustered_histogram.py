@@ -144,16 +144,16 @@ class AskedClusters:
 
     def answer(self) -> ClusteredHistogram:
         """Charge the pot for both steps and release. Asked again it is free, and the same."""
-        buyer = StepBuyer(self._asker, [self.first, self._any_second])
+        buyer = StepBuyer(self._asker, [self.first, self._single_cluster])
         first = buyer.release(self.first)
-        scale = (read_variance(self.first) / 2) ** 0.5
+        scale = (find_variance(self.first) / 2) ** 0.5
         clusters = cluster_cells(
             first.values[0],
             threshold=THRESHOLD * scale,
             variance=find_variance(self._single_cluster),
             most_scattered=find_most_scattered(self._cells),
         )
-        second = self._count_clusters(clusters)
+        second = self._price_clusters(clusters)
         release = buyer.release(second)
         level = read_level(self.confidence)
         strategy = f"{len(clusters):,} clusters of like counts"
