@@ -48,6 +48,8 @@ class TrainerSettings:
     physical_batch: int | None
     precision: torch.dtype | None
     has_graphs: bool = True
+    forms: Forms | None = None
+    """Those of an earlier loop of this run, or of its checkpoint."""
 
 
 class TrainingRun:
@@ -102,6 +104,11 @@ class TrainingRun:
             self._slots = SlotDrawer(store.units, plan, all_slots, source, ahead=is_ahead)
 
     @property
+    def forms(self) -> Forms | None:
+        """How gradients are computed, where several forms give the same vectors."""
+        return self._rehearsed.forms
+
+    @property
     def moved(self) -> Fraction:
         """How many clip norms one unit moves a sum, float errors included."""
         return self._bound(self._stage, self._rehearsed)
@@ -132,7 +139,7 @@ class TrainingRun:
         """Blocks of sums as large as the bound of float errors allows; where they would be small,
         sums in float64."""
         stage = self._make_stage()
-        rehearsed = rehearse(model, loss, stage, self._share_forms)
+        rehearsed = rehearse(model, loss, stage, self._share_forms, self._settings.forms)
         narrow = self._halve_blocks(stage, rehearsed)
         is_small = narrow[0].sum_block < min(stage.sum_block, SMALL_BLOCK)
         if is_small or self._bound(*narrow) > LARGEST_MOVED:
