@@ -22,6 +22,7 @@ from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.precision import relaxed_products, wide_sums
 from dither.learn.deep.ranks import Ranks
+from dither.learn.deep.refusals import is_compiled
 from dither.learn.deep.rehearsal import LARGEST_MOVED, SMALL_BLOCK, Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
@@ -196,8 +197,8 @@ class TrainingRun:
         """One step: every slot is computed, whether it holds a unit or not."""
         if _describe_modes(self._model) != self._rehearsed_modes:
             raise ParameterError(
-                "the model changed since its rehearsal (train or eval, trained parameters, hooks): "
-                "set it up before batches() or fit, and leave it so"
+                "the model changed since its rehearsal (train or eval, trained parameters, hooks, "
+                "compile): set it up before batches() or fit, and leave it so"
             )
         self._refuse_after_failure()
         slots = self._stage.slots
@@ -298,6 +299,7 @@ def _describe_modes(model: nn.Module) -> list[tuple[object, ...]]:
             name,
             type(module),
             module.training,
+            is_compiled(module),
             tuple(parameter.requires_grad for parameter in module.parameters(recurse=False)),
             len(module._forward_hooks) + len(module._forward_pre_hooks),
             len(module._backward_hooks) + len(module._backward_pre_hooks),
