@@ -124,8 +124,7 @@ def test_a_student_learns_from_noisy_winners() -> None:
     points = true_centres[labels] + generator.normal(size=(2100, 2))
     queries, tested = points[1800:1860], points[1860:]
     teachers = [
-        find_centres(points[rows : rows + 9], labels[rows : rows + 9])
-        for rows in range(0, 1800, 9)
+        find_centres(points[rows : rows + 9], labels[rows : rows + 9]) for rows in range(0, 1800, 9)
     ]
     votes = np.stack([choose_nearest(centres, queries) for centres in teachers])
     aggregator = VoteAggregator(plan_votes(queries=60, classes=3, epsilon=3, delta=1e-6))
