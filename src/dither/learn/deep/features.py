@@ -53,7 +53,6 @@ class ScatteringFeatures(nn.Module):
         pairs = self.scales * (self.scales - 1) // 2
         return 1 + self.scales * self.angles + pairs * self.angles**2
 
-    @torch.no_grad()
     def forward(self, images: Tensor, progress: Callable[[int], None] | None = None) -> Tensor:
         """Features of images, some at a time. `progress(images_done)` is called after each block.
 
@@ -63,7 +62,8 @@ class ScatteringFeatures(nn.Module):
         features = images.new_empty(len(images), self.channels, *sides)
         block = _CUDA_BLOCK if images.is_cuda else _BLOCK
         for start in range(0, len(images), block):
-            transformed = self._transform(images[start : start + block])
+            with torch.no_grad():
+                transformed = self._transform(images[start : start + block])
             end = start + len(transformed)
             features[start:end] = transformed
             if progress is not None:
