@@ -133,12 +133,17 @@ def make_stock(make_model, data, batch: int, physical: int | None = None) -> Ste
     """A step of plain PyTorch, so many rows at a time."""
     model = make_model().to(data[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return make_plain(model, optimizer, LOSS, data, batch, physical)
+
+
+def make_plain(model, optimizer, loss, data, batch: int, physical: int | None = None) -> Step:
+    """A step of a training loop as PyTorch writes it."""
 
     def step() -> None:
         chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
         optimizer.zero_grad()
         for rows in chosen.split(physical or batch):
-            LOSS(model(data[0][rows]), data[1][rows]).backward()
+            loss(model(data[0][rows]), data[1][rows]).backward()
         optimizer.step()
 
     return step
@@ -273,14 +278,7 @@ def make_opacus(make_model, data, batch: int) -> Step | None:
         expected_batch_size=batch,
     )
     loss = DPLossFastGradientClipping(model, optimizer, nn.CrossEntropyLoss())
-
-    def step() -> None:
-        chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
-        optimizer.zero_grad()
-        loss(model(data[0][chosen]), data[1][chosen]).backward()
-        optimizer.step()
-
-    return step
+    return make_plain(model, optimizer, loss, data, batch)
 
 
 def make_hooks(make_model, data, batch: int) -> Step | None:
@@ -297,11 +295,4 @@ def make_hooks(make_model, data, batch: int) -> Step | None:
         max_grad_norm=1.0,
         expected_batch_size=batch,
     )
-
-    def step() -> None:
-        chosen = torch.randint(0, len(data[0]), (batch,), device=data[0].device)
-        optimizer.zero_grad()
-        LOSS(model(data[0][chosen]), data[1][chosen]).backward()
-        optimizer.step()
-
-    return step
+    return make_plain(model, optimizer, LOSS, data, batch)
