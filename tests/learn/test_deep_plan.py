@@ -23,6 +23,7 @@ from dither.learn.deep.float_error import (
     bound_sensitivity,
     bound_sum_error,
 )
+from dither.learn.deep.guarantee import explain_guarantee, write_deep_card
 from dither.learn.deep.noise import NoiseDrawer
 from dither.learn.deep.plan import plan_grid, plan_sampling, read_clip
 from dither.learn.deep.sampling import (
@@ -33,6 +34,7 @@ from dither.learn.deep.sampling import (
     fill_slots,
     group_rows,
 )
+from dither.learn.guarantees import LIBRARY, ModelGuarantee
 from dither.privacy.noise import SystemSource
 from tests.evidence import assert_counts
 from tests.sources import Refusing, TestSource
@@ -287,3 +289,21 @@ def test_every_sample_is_used_once_and_none_is_copied(plan, ahead: bool) -> None
         with pytest.raises(TypeError):
             copying(drawer)
     drawer.close()
+
+
+def test_the_card_never_states_less_than_the_guarantee() -> None:
+    """Rounded to the nearest, 3.00004 would be stated as 3, and 1.0004e-5 as 1e-5."""
+    guarantee = ModelGuarantee(
+        epsilon=3.00004,
+        delta=1.0004e-5,
+        unit="person",
+        neighbours="add_remove",
+        trust=LIBRARY,
+        releases=1,
+        loss={},
+        public={},
+    )
+    words = explain_guarantee(guarantee)
+    card = write_deep_card(guarantee, "Linear", "a test")
+    assert "e^3.00004, plus 1.0004e-5." in words and words in card
+    assert "epsilon 3.00004 at delta 1.0004e-5" in card

@@ -106,3 +106,28 @@ def test_an_aggregator_is_not_copied_and_a_threshold_is_a_number() -> None:
         copy.deepcopy(VoteAggregator(plan))
     with pytest.raises(ParameterError, match="threshold"):
         plan_votes(queries=1, classes=2, epsilon=1, delta=1e-6, threshold=math.nan)
+
+
+def find_centres(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.stack([points[labels == label].mean(axis=0) for label in range(3)])
+
+
+def choose_nearest(centres: np.ndarray, points: np.ndarray) -> np.ndarray:
+    return np.argmin(np.square(points[:, None] - centres).sum(axis=2), axis=1)
+
+
+def test_a_student_learns_from_noisy_winners() -> None:
+    """200 teachers of 9 rows each; three classes whose centres lie 6 deviations apart."""
+    generator = np.random.default_rng(5)
+    true_centres = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+    labels = np.tile(np.arange(3), 700)
+    points = true_centres[labels] + generator.normal(size=(2100, 2))
+    queries, tested = points[1800:1860], points[1860:]
+    teachers = [
+        find_centres(points[rows : rows + 9], labels[rows : rows + 9]) for rows in range(0, 1800, 9)
+    ]
+    votes = np.stack([choose_nearest(centres, queries) for centres in teachers])
+    aggregator = VoteAggregator(plan_votes(queries=60, classes=3, epsilon=3, delta=1e-6))
+    student = find_centres(queries, aggregator.answer(votes))
+    assert np.mean(choose_nearest(student, tested) == labels[1860:]) > 0.95
+    assert aggregator.guarantee.epsilon <= 3

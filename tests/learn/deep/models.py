@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from dither.learn.deep import repair_model
+from dither.learn.deep.private_layers import StandardisedConv2d, TemperedSigmoid
 
 
 class Tied(nn.Module):
@@ -199,6 +200,10 @@ OTHERS = {
     "transposed conv": (lambda: flat(nn.ConvTranspose2d(4, 3, 3, stride=2), width=867), IMAGE),
     "prelu": (lambda: nn.Sequential(nn.Linear(6, 5), nn.PReLU(5), nn.Linear(5, 3)), VECTOR),
     "attention of torch": (Attention, SEQUENCE),
+    "standardised conv": (
+        lambda: flat(StandardisedConv2d(4, 6, 3), TemperedSigmoid(1.5), width=216),
+        IMAGE,
+    ),
 }
 """Models for which vmap must step in."""
 

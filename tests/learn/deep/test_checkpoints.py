@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from dither.errors import ParameterError
+from dither.learn.deep import forms, rehearsal
+from dither.learn.deep.forms import Forms
 from dither.learn.deep.run import TrainingRun
 from tests.learn.deep.models import VECTOR, make_rows
 from tests.learn.deep.runs import Recorder, make_trainer
@@ -127,6 +129,7 @@ def test_a_checkpoint_holds_weights_optimiser_and_the_plan_alone(tmp_path) -> No
         "steps_done",
         "model",
         "optimizer",
+        "forms",
     }
     other = make_trainer(make_model(), epochs=3)
     with pytest.raises(ParameterError, match="another plan"):
@@ -166,3 +169,91 @@ def test_a_checkpoint_without_its_count_or_in_another_folder_is_refused(tmp_path
     (tmp_path / "run.pt").rename(tmp_path / "other" / "run.pt")
     with pytest.raises(ParameterError, match="not beside"):
         make_trainer(make_model()).resume(tmp_path / "other" / "run.pt")
+
+
+IMAGES = torch.rand(40, 1, 8, 8), torch.arange(40) % 3
+
+
+def make_network() -> nn.Module:
+    torch.manual_seed(4)
+    layers = nn.Conv2d(1, 3, 3), nn.Conv2d(3, 3, 3), nn.Flatten(), nn.Linear(48, 3)
+    return nn.Sequential(*layers)
+
+
+def pretend_times(monkeypatch, *, is_formed_faster: bool, is_last_faster: bool) -> None:
+    def time_form(outer, *, is_wide, is_formed=False) -> float:
+        return 0.1 if is_formed == is_formed_faster else 1.0
+
+    monkeypatch.setattr(forms, "time_form", time_form)
+    monkeypatch.setattr(rehearsal, "_is_faster_last", lambda *_: is_last_faster)
+
+
+def begin_run(trainer) -> Forms:
+    """The forms with which this trainer computes gradients."""
+    loop = trainer.batches(IMAGES)
+    trainer.step(next(loop))
+    chosen = trainer._run._rehearsed.method._forms
+    loop.close()
+    return chosen
+
+
+def write_measured(monkeypatch, path) -> Forms:
+    """Write a checkpoint of a run with unusual forms; a later measurement gives others."""
+    pretend_times(monkeypatch, is_formed_faster=True, is_last_faster=True)
+    trainer = make_trainer(make_network())
+    chosen = begin_run(trainer)
+    trainer.write_checkpoint(path)
+    pretend_times(monkeypatch, is_formed_faster=False, is_last_faster=False)
+    assert begin_run(trainer) == chosen  # a second loop of the same run
+    return chosen
+
+
+def test_a_resumed_run_computes_gradients_in_the_forms_of_the_first(monkeypatch, tmp_path) -> None:
+    chosen = write_measured(monkeypatch, tmp_path / "run.pt")
+    assert chosen == Forms(True, {"0.weight": True, "1.weight": True})
+    assert begin_run(make_trainer(make_network())) != chosen
+    resumed = make_trainer(make_network()).resume(tmp_path / "run.pt")
+    resumed.write_checkpoint(tmp_path / "again.pt")
+    assert begin_run(resumed) == chosen
+    assert begin_run(make_trainer(make_network()).resume(tmp_path / "again.pt")) == chosen
+
+
+@pytest.mark.parametrize("case", ["earlier version", "other device", "other parameters"])
+def test_forms_are_measured_again_where_the_checkpoint_s_do_not_fit(
+    monkeypatch, tmp_path, case: str
+) -> None:
+    write_measured(monkeypatch, tmp_path / "run.pt")
+    document = torch.load(tmp_path / "run.pt", weights_only=True)
+    measured = {"0.weight": False, "1.weight": False}
+    match case:
+        case "earlier version":
+            del document["forms"]
+        case "other device":
+            document["forms"]["device"] = "cuda"
+        case "other parameters":
+            document["forms"]["is_formed"]["7.weight"] = True
+    torch.save(document, tmp_path / "run.pt")
+    resumed = make_trainer(make_network()).resume(tmp_path / "run.pt")
+    assert begin_run(resumed) == Forms(False, measured)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "formed",
+        {"device": "cpu"},
+        {"device": "cpu", "is_channels_last": 1, "is_formed": {}},
+        {"device": "cpu", "is_channels_last": True, "is_formed": {"0.weight": "yes"}},
+    ],
+)
+def test_damaged_forms_are_refused_before_the_run_is_counted(
+    monkeypatch, tmp_path, damaged
+) -> None:
+    write_measured(monkeypatch, tmp_path / "run.pt")
+    document = torch.load(tmp_path / "run.pt", weights_only=True)
+    torch.save(document | {"forms": damaged}, tmp_path / "run.pt")
+    count_file = next(tmp_path.glob("*.resumed"))
+    before = count_file.read_bytes()
+    with pytest.raises(ParameterError, match="damaged"):
+        make_trainer(make_network()).resume(tmp_path / "run.pt")
+    assert count_file.read_bytes() == before

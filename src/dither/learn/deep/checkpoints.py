@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from dither.errors import ParameterError
+from dither.learn.deep.forms import Forms, read_forms, write_forms
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.run import TrainerSettings
 from dither.privacy.noise.source import fresh_bytes
@@ -51,11 +52,12 @@ class Family:
 @dataclass(frozen=True)
 class Resumed:
     """What a checkpoint says of the plan: steps that were made, steps beyond the plan that are
-    charged, and the family of the run."""
+    charged, the family of the run, and the forms that it measured."""
 
     steps_done: int
     extra_steps: int
     family: Family | None
+    forms: Forms | None
 
 
 def write_checkpoint(
@@ -86,6 +88,7 @@ def write_checkpoint(
         "steps_done": progress.steps_done,
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
+        "forms": None if progress.forms is None else write_forms(progress.forms, model),
     }
     torch.save(document, path)
     return family
@@ -127,10 +130,12 @@ def read_checkpoint(
             f"resumed run cannot say what it costs"
         )
     done = document["steps_done"]
+    written = document.get("forms")  # none in checkpoints of earlier versions: measured again
+    forms = None if written is None else read_forms(written, model)
     family.note(steps - done)
     model.load_state_dict(document["model"])
     optimizer.load_state_dict(document["optimizer"])
-    return Resumed(done, family.count_steps(), family)
+    return Resumed(done, family.count_steps(), family, forms)
 
 
 def _is_family(name: Any) -> bool:

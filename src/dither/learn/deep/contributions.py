@@ -258,7 +258,7 @@ class OuterProducts:
         if positions == 1:
             return self
         if is_formed is not None:
-            return self.form() if is_formed else self
+            return self.form() if is_formed and can_form(self) else self
         gram = positions * positions * (width + out)
         is_gram_cheaper = gram < width * out
         if self.inputs.is_cuda:  # where writing numbers down costs more than multiplying them

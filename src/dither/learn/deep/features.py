@@ -10,6 +10,7 @@ them, absolute values between, and a blur that keeps every 2**scales-th pixel (B
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,9 @@ from torch.nn import functional
 
 from dither.errors import ParameterError
 
-_BLOCK = 512
+_BLOCK = 8
+"""Images at a time: what lies between fits into the caches of a processor."""
+_CUDA_BLOCK = 512
 
 
 class ScatteringFeatures(nn.Module):
@@ -34,8 +37,9 @@ class ScatteringFeatures(nn.Module):
         self.angles = angles
         self.step = step
         shape = (height + 2 * step, width + 2 * step)
-        blur = _make_gabor(shape, 0.8 * 2 ** (scales - 1), 0.0, 0.0, 1.0)
-        self.register_buffer("blur", torch.fft.fft2(blur / blur.sum()))
+        sigma = 0.8 * 2 ** (scales - 1)
+        self.register_buffer("blur_rows", _make_blur(shape[0], sigma, step))
+        self.register_buffer("blur_columns", _make_blur(shape[1], sigma, step))
         waves = [
             _make_wavelet(shape, scale, angle * math.pi / angles, 4 / angles)
             for scale in range(scales)
@@ -49,24 +53,50 @@ class ScatteringFeatures(nn.Module):
         pairs = self.scales * (self.scales - 1) // 2
         return 1 + self.scales * self.angles + pairs * self.angles**2
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Features of images, some at a time."""
-        blocks = [self._transform(block) for block in images.split(_BLOCK)]
-        return torch.cat(blocks) if blocks else images.new_zeros(0, self.channels, 0, 0)
+    def forward(self, images: Tensor, progress: Callable[[int], None] | None = None) -> Tensor:
+        """Features of images, some at a time. `progress(images_done)` is called after each block.
+
+        There is no gradient: features are frozen.
+        """
+        sides = len(self.blur_rows), len(self.blur_columns)
+        features = images.new_empty(len(images), self.channels, *sides)
+        block = _CUDA_BLOCK if images.is_cuda else _BLOCK
+        for start in range(0, len(images), block):
+            with torch.no_grad():
+                transformed = self._transform(images[start : start + block])
+            end = start + len(transformed)
+            features[start:end] = transformed
+            if progress is not None:
+                progress(end)
+        return features
 
     def _transform(self, images: Tensor) -> Tensor:
         border = (self.step,) * 4
         padded = functional.pad(images[:, None], border, mode="reflect")
-        spectrum = torch.fft.fft2(padded)
-        first = torch.fft.ifft2(spectrum * self.waves).abs()
-        paths = [padded, first]
-        of_first = torch.fft.fft2(first)
+        first = torch.fft.ifft2(torch.fft.fft2(padded) * self.waves).abs()
+        paths = [self._blur(padded), self._blur(first)]
         for scale in range(self.scales - 1):
-            inner = of_first[:, scale * self.angles : (scale + 1) * self.angles, None]
+            inner = torch.fft.fft2(first[:, scale * self.angles : (scale + 1) * self.angles])
             outer = self.waves[(scale + 1) * self.angles :]
-            paths.append(torch.fft.ifft2(inner * outer).abs().flatten(1, 2))
-        smooth = torch.fft.ifft2(torch.fft.fft2(torch.cat(paths, 1)) * self.blur).real
-        return smooth[:, :, :: self.step, :: self.step][:, :, 1:-1, 1:-1].contiguous()
+            second = torch.fft.ifft2(inner[:, :, None] * outer).abs()
+            paths.append(self._blur(second.flatten(1, 2)))
+        return torch.cat(paths, 1)
+
+    def _blur(self, channels: Tensor) -> Tensor:
+        """A Gaussian blur, at every 2**scales-th pixel inside the border: a product on each side,
+        since the bell is one of rows times one of columns."""
+        by_columns = channels @ self.blur_columns.to(channels.dtype).mT
+        return self.blur_rows.to(channels.dtype) @ by_columns
+
+
+def _make_blur(length: int, sigma: float, step: int) -> Tensor:
+    """The matrix that blurs a line of pixels, wrapped around its ends, and keeps every `step`-th of
+    them but those of the border."""
+    kept = torch.arange(step, length - step, step).double()
+    distances = kept[:, None] - torch.arange(length).double()
+    turns = torch.arange(-2, 3).double() * length
+    bells = torch.exp(-((distances[..., None] + turns) ** 2) / (2 * sigma**2)).sum(-1)
+    return (bells / bells.sum(1, keepdim=True)).float()
 
 
 def _make_gabor(

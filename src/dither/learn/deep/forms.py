@@ -1,9 +1,10 @@
 """How gradients of units are computed, where several ways give the same vectors: chosen by time on
 invented rows before a run, never on the caller's.
 
-The choice is public. A run keeps it to its end, and all ranks take that of the first. A resumed run
-measures again: its keys are fresh. What a unit moves, and with it the grid's noise, may follow from
-the choice; steps of several loops are therefore priced by the plan's multiplier.
+The choice is public. A run keeps it to its end, also where it is resumed from a checkpoint on the
+same kind of device, and all ranks take that of the first. What a unit moves, and with it the grid's
+noise, may follow from the choice; steps of several loops are therefore priced by the plan's
+multiplier.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from dither.errors import ParameterError
 from dither.learn.deep.contributions import (
     CANCELLATION,
     Contribution,
@@ -47,6 +50,39 @@ def decode_forms(encoded: Tensor, names: list[str]) -> Forms:
     layout, *said = encoded.tolist()
     formed = {name: number == 1 for name, number in zip(names, said, strict=True) if number < 2}
     return Forms(bool(layout), formed)
+
+
+def write_forms(forms: Forms, model: nn.Module) -> dict[str, Any]:
+    """Forms for a checkpoint, with the kind of device on which they were measured."""
+    return {
+        "device": next(model.parameters()).device.type,
+        "is_channels_last": forms.is_channels_last,
+        "is_formed": dict(forms.is_formed),
+    }
+
+
+def read_forms(document: Any, model: nn.Module) -> Forms | None:
+    """What `write_forms` wrote; None where it was measured on another device, or for parameters
+    that this model does not train."""
+    is_layout = isinstance(document, dict) and document.keys() == {
+        *("device", "is_channels_last", "is_formed")
+    }
+    if not is_layout or not _are_forms(document["is_channels_last"], document["is_formed"]):
+        raise ParameterError("the checkpoint's forms of gradients are damaged")
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    is_same_device = document["device"] == next(model.parameters()).device.type
+    if not is_same_device or not document["is_formed"].keys() <= trained:
+        return None
+    return Forms(document["is_channels_last"], document["is_formed"])
+
+
+def _are_forms(is_channels_last: Any, is_formed: Any) -> bool:
+    return (
+        isinstance(is_channels_last, bool)
+        and isinstance(is_formed, dict)
+        and all(isinstance(name, str) for name in is_formed)
+        and all(isinstance(value, bool) for value in is_formed.values())
+    )
 
 
 def time_work(work: Callable[[], object], *, is_cuda: bool) -> float:

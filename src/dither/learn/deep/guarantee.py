@@ -71,7 +71,8 @@ def describe_run(facts: RunFacts) -> ModelGuarantee:
         "noise multiplier": float(plan.noise_multiplier),
         "noise": FLOAT_NOISE if facts.noise == "float" else INTEGER_NOISE,
         "sums": PROVED_SUM if facts.has_proved_sums else FLOAT_SUM,
-        "float error": f"a {plan.unit} moves a sum by at most {float(facts.moved):.4g} clip norms",
+        "float error": f"one {plan.unit} moves a sum by at most "
+        f"{write_bound(float(facts.moved), up=True)} clip norms",
         "assumed": ASSUMED,
         "rows of a unit": facts.rows_per_unit,
         "augmentations": facts.augmentations,
@@ -96,13 +97,15 @@ def describe_run(facts: RunFacts) -> ModelGuarantee:
 
 
 def explain_guarantee(guarantee: ModelGuarantee) -> str:
-    """The guarantee in plain words."""
+    """The guarantee in plain words, its numbers rounded up."""
+    epsilon = write_bound(guarantee.epsilon, up=True)
+    delta = write_bound(guarantee.delta, up=True)
     return (
         f"Whatever anybody learns from this model, they could have learnt nearly as well had any "
         f"one {guarantee.unit} been left out: no chance changes by more than a factor of "
-        f"e^{guarantee.epsilon:.4g}, plus {guarantee.delta:.3g}. The weights of every step are "
-        f"covered. It is a library guarantee: whoever trained held the data, ran this code on it, "
-        f"and no ledger counted what else was computed from it."
+        f"e^{epsilon}, plus {delta}. The weights of every step are covered. It is a library "
+        f"guarantee: whoever trained held the data, ran this code on it, and no ledger counted "
+        f"what else was computed from it."
     )
 
 
@@ -116,7 +119,7 @@ def write_deep_card(guarantee: ModelGuarantee, model: str, purpose: str) -> str:
         ("purpose", purpose.strip()),
         ("in plain words", explain_guarantee(guarantee)),
         ("protected", f"one {guarantee.unit}; neighbours: {guarantee.neighbours}"),
-        ("guarantee", f"epsilon {epsilon} at delta {guarantee.delta:.3g}"),
+        ("guarantee", f"epsilon {epsilon} at delta {write_bound(guarantee.delta, up=True)}"),
         ("tuning", guarantee.tuning),
         ("trust", guarantee.trust),
         ("releases", f"{guarantee.releases:,} noisy sums, all of them covered"),

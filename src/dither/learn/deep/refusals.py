@@ -29,10 +29,20 @@ def refuse_autocast(device: torch.device) -> None:
         )
 
 
+def is_compiled(layer: nn.Module) -> bool:
+    """Whether a layer was compiled, as a copy by `torch.compile` or in place by `compile()`."""
+    return hasattr(layer, "_orig_mod") or layer._compiled_call_impl is not None
+
+
 def check_model(model: nn.Module) -> None:
-    """Refuse layers that mix examples or keep running values of them."""
+    """Refuse layers that mix examples or keep running values of them, and compiled ones."""
     for name, layer in model.named_modules():
         where = f"layer {name!r} ({type(layer).__name__})"
+        if is_compiled(layer):
+            raise ParameterError(
+                f"{where} is compiled: torch.compile may change its code between steps, and hooks "
+                f"are lost there. Give the trainer the model as it was before"
+            )
         if isinstance(layer, _BatchNorm):
             raise ParameterError(f"{where} normalises by other examples of the batch: {_REMEDY}")
         if getattr(layer, "track_running_stats", False):

@@ -50,6 +50,8 @@ class Rehearsed:
     shapes: tuple[SumShape, ...]
     unordered: frozenset[str] = frozenset()
     """Parameters whose sums are added up in an order that is free: rows of embeddings on CUDA."""
+    forms: Forms | None = None
+    """The forms that were tried; None where no layer has closed ones."""
 
     def with_blocks(self, block: int, blocks: int, *, is_wide: bool) -> Rehearsed:
         """The same with sums in other blocks or in float64, which changes no operand."""
@@ -64,22 +66,24 @@ def rehearse(
     loss: LossFunction,
     stage: StepShapes,
     share_forms: Callable[[Forms], Forms] = lambda forms: forms,
+    forms: Forms | None = None,
 ) -> Rehearsed:
     """Try a model on invented rows; refuse it, or say how its gradients are computed: by closed
-    forms where they are right for this model, else by vmap; refused where slots mix."""
+    forms where they are right for this model, else by vmap; refused where slots mix. `forms` are
+    those of an earlier rehearsal, and are measured where there was none."""
     if has_closed_forms(model):
         _run(model, BookKeeper(model, loss), stage, stage.generate(1))
-        forms = share_forms(choose_forms(model, loss, stage))
+        forms = share_forms(choose_forms(model, loss, stage) if forms is None else forms)
         keeper = BookKeeper(model, loss, forms)
         contributions = _run(model, keeper, stage, stage.generate(1))
-        rehearsed = _describe(keeper, contributions, stage)
+        rehearsed = replace(_describe(keeper, contributions, stage), forms=forms)
         if _matches_autograd(model, loss, contributions, stage) and _are_slots_apart(
             model, keeper, stage, contributions
         ):
             return rehearsed
     vmapper = Vmapper(model, loss)
     contributions = _run(model, vmapper, stage, stage.generate(1))
-    rehearsed = _describe(vmapper, contributions, stage)
+    rehearsed = replace(_describe(vmapper, contributions, stage), forms=forms)
     if not _are_losses_apart(model, loss, stage) or not _are_slots_apart(
         model, vmapper, stage, contributions
     ):

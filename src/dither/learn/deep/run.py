@@ -22,6 +22,7 @@ from dither.learn.deep.guarantee import RunFacts
 from dither.learn.deep.plan import SamplePlan
 from dither.learn.deep.precision import relaxed_products, wide_sums
 from dither.learn.deep.ranks import Ranks
+from dither.learn.deep.refusals import is_compiled
 from dither.learn.deep.rehearsal import LARGEST_MOVED, SMALL_BLOCK, Rehearsed, rehearse
 from dither.learn.deep.release import Clipping, NoiseKind, SumRelease
 from dither.learn.deep.rows import RowStore, SlotRows
@@ -48,6 +49,8 @@ class TrainerSettings:
     physical_batch: int | None
     precision: torch.dtype | None
     has_graphs: bool = True
+    forms: Forms | None = None
+    """Those of an earlier loop of this run, or of its checkpoint."""
 
 
 class TrainingRun:
@@ -102,6 +105,11 @@ class TrainingRun:
             self._slots = SlotDrawer(store.units, plan, all_slots, source, ahead=is_ahead)
 
     @property
+    def forms(self) -> Forms | None:
+        """How gradients are computed, where several forms give the same vectors."""
+        return self._rehearsed.forms
+
+    @property
     def moved(self) -> Fraction:
         """How many clip norms one unit moves a sum, float errors included."""
         return self._bound(self._stage, self._rehearsed)
@@ -133,7 +141,7 @@ class TrainingRun:
         """Blocks of sums as large as the bound of float errors allows; where they would be small,
         sums in float64."""
         stage = self._make_stage()
-        rehearsed = rehearse(model, loss, stage, self._share_forms)
+        rehearsed = rehearse(model, loss, stage, self._share_forms, self._settings.forms)
         narrow = self._halve_blocks(stage, rehearsed)
         is_small = narrow[0].sum_block < min(stage.sum_block, SMALL_BLOCK)
         if is_small or self._bound(*narrow) > LARGEST_MOVED:
@@ -190,8 +198,8 @@ class TrainingRun:
         """One step: every slot is computed, whether it holds a unit or not."""
         if _describe_modes(self._model) != self._rehearsed_modes:
             raise ParameterError(
-                "the model changed since its rehearsal (train or eval, trained parameters, hooks): "
-                "set it up before batches() or fit, and leave it so"
+                "the model changed since its rehearsal (train or eval, trained parameters, hooks, "
+                "compile): set it up before batches() or fit, and leave it so"
             )
         self._refuse_after_failure()
         slots = self._stage.slots
@@ -288,6 +296,7 @@ def _describe_modes(model: nn.Module) -> list[tuple[object, ...]]:
             name,
             type(module),
             module.training,
+            is_compiled(module),
             tuple(parameter.requires_grad for parameter in module.parameters(recurse=False)),
             len(module._forward_hooks) + len(module._forward_pre_hooks),
             len(module._backward_hooks) + len(module._backward_pre_hooks),

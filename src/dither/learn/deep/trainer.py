@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -214,7 +214,7 @@ class PrivateTrainer:
             self.model,
             self.optimizer,
             write_terms(self.plan, self._settings),
-            Resumed(self.steps_done, self._extra_steps, self._family),
+            Resumed(self.steps_done, self._extra_steps, self._family, self._settings.forms),
             unmade_steps=self.plan.steps - self.steps_done if ends_run else None,
         )
 
@@ -227,6 +227,7 @@ class PrivateTrainer:
         self.steps_done = resumed.steps_done
         self._extra_steps = resumed.extra_steps
         self._family = resumed.family
+        self._settings = replace(self._settings, forms=resumed.forms)
         return self
 
     def _begin(self, data: Any, owners: Any) -> TrainingRun:
@@ -271,9 +272,10 @@ class PrivateTrainer:
             self._source,
             self._ranks,
         )
+        self._settings = replace(settings, forms=self._run.forms)
         self._facts = self._run.describe(
             self.plan.steps + self._extra_steps,
-            # another loop measured its own forms: its sums may move, and be hidden, by other steps
+            # another loop may have had other forms, and its sums and noise other steps
             has_one_grid=not self.steps_done and self._family is None,
         )
         if self._ranks is not None:  # the first rank's noise must cover what any of them moves
