@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import dither.synth.columns
 from dither.data.measure import Measurer
 from dither.errors import ParameterError
 from dither.plan.algebra import Call
+from dither.plan.domain import Domain
 from dither.synth import PublicTable, load_synthetic
 from dither.synth.columns import SynthColumn, make_codes, widen_edges
-from dither.synth.edges import MOST_EDGES, write_bins
+from dither.synth.edges import MOST_EDGES, read_edges, write_bins
 from tests.synth.survey import invent_people, open_survey
 
 LARGE = 300.0
@@ -168,6 +170,17 @@ def make_survey_columns(con: Any, bins: Any) -> list[SynthColumn]:
     table = next(t for t in version.catalog.private_tables if t.name == "people")
     coded = make_codes(table, ("pay", "begun"), version.analyses, bins, {})
     return [column for column, _ in coded]
+
+
+def test_times_are_read_in_utc_unless_they_name_a_zone() -> None:
+    """2021-01-10 00:00 UTC is second 1,610,236,800, by `date -u -d`."""
+    day = 1_610_236_800
+    domain = Domain("timestamp", False, day - 86_400, day + 86_400, Fraction(1))
+    edges = ["2021-01-10", "2021-01-10T08:00:00+02:00", datetime(2021, 1, 10, 8)]
+    assert read_edges("seen", domain, edges) == (day, day + 6 * 3600, day + 8 * 3600)
+    for wrong in ("8 o'clock", 5, "2021-01-10 08:00:00.5"):
+        with pytest.raises(ParameterError, match="whole seconds"):
+            read_edges("seen", domain, [wrong])
 
 
 def test_linked_rows_follow_every_so_many_edges_of_their_owner(con: Any) -> None:
