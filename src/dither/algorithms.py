@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dither.answer.leased import JobStep, OpenFixedLease, OpenLease
     from dither.answer.result import Result
     from dither.synth.constraints import Constraint
+    from dither.synth.edges import Bins
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
     from dither.synth.warm_start import PublicTable
@@ -83,7 +84,7 @@ class AlgorithmDoor(WorkloadDoor):
         rho: Number | None = None,
         columns: Sequence[str] | None = None,
         method: str = "auto",
-        bins: Mapping[str, int] | None = None,
+        bins: Bins | None = None,
         constraints: Sequence[Constraint] = (),
         labels_epsilon: Number | None = None,
         start_from: Synthetic | PublicTable | None = None,
@@ -92,8 +93,9 @@ class AlgorithmDoor(WorkloadDoor):
 
         One lease pays for everything that is measured; rows drawn from the model cost nothing.
         Methods: "aim", "mst", "mwem", "privbayes", "histogram", "independent", or "auto". `bins`
-        says into how many bins of equal width a number or date goes. `labels_epsilon` buys, for
-        each undeclared category, the labels that many people share; others become `other`.
+        says into how many bins of equal width a number or date goes, or where they begin:
+        `{"cost": 40, "age": [18, 30, 65]}`; such edges are public. `labels_epsilon` buys,
+        for each undeclared category, the labels that many people share; others become `other`.
         `start_from` is an earlier synthetic table of these columns, paid by the same budgets, or
         `PublicTable(rows, provenance="...")`.
         """
@@ -149,7 +151,7 @@ class AlgorithmDoor(WorkloadDoor):
         rho: Number | None = None,
         columns: Mapping[str, Sequence[str]] | None = None,
         method: str = "auto",
-        bins: Mapping[str, int] | None = None,
+        bins: Bins | None = None,
     ) -> SyntheticPair:
         """Make two linked tables, such as patients and visits, with fresh keys between them.
 

@@ -80,6 +80,22 @@ def test_a_synthetic_table_is_one_job_with_one_charge(served):
     assert made.certificate()["steps"]
 
 
+def test_edges_of_bins_travel_to_the_data_and_wrong_ones_cost_nothing(served):
+    con = served.connect()
+    wish = {"rho": 2, "columns": ["age", "ward"], "method": "independent"}
+    made = con.synthesize("patients", bins={"age": [30, 65]}, **wish)
+    assert made.columns[0].edges == (30, 65)
+    ages = [age for age in invent_patients()["age"] if age != ""]
+    young, old = sum(age < 30 for age in ages), sum(age >= 65 for age in ages)
+    expected = [young, len(ages) - young - old, old, ROWS - len(ages)]  # missing ones come last
+    # rho 1 a column: a standard deviation below 1
+    assert abs(made.find_marginal("age") - expected).max() < 30
+    before = served.read_spent()
+    with pytest.raises(ParameterError, match="must increase"):
+        con.synthesize("patients", bins={"age": [65, 30]}, **wish)
+    assert served.read_spent() == before
+
+
 def test_a_model_is_trained_as_one_job(served):
     con = served.connect()
     model = learn.LogisticRegression(epsilon=20, n=ROWS)

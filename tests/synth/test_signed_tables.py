@@ -117,7 +117,8 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
 ) -> None:
     folder = tmp_path / "shared"
     asked = ["synth", str(survey), "people", "trips", "--epsilon", "4", "--to", str(folder)]
-    done = CliRunner().invoke(app, [*asked, "--columns", "age,work,town"])
+    wish = ["--columns", "age,work,town", "--bins", "age=2/5,length=4/"]
+    done = CliRunner().invoke(app, [*asked, *wish])
     assert done.exit_code == 0, done.output
     assert {file.name for file in folder.iterdir()} == {
         "people.csv",
@@ -128,8 +129,13 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
     }
     assert seal.check((folder / "certificate.json").read_text()).intact
     pair = load_linked(folder / "model.json")
+    assert [column.edges for column in pair.parent.columns] == [(2, 5), (), ()]
+    body = read_signed(json.loads((folder / "certificate.json").read_text()))
+    edges = ["people: bins of age begin at 2, 5", "trips: bins of length begin at 4"]
+    assert {f"{words}: chosen by the asker" for words in edges} <= {*body["unprotected"]}
     assert pair.sample()[1].num_rows == pyarrow.csv.read_csv(folder / "trips.csv").num_rows
     report = (folder / "report.html").read_text()
     assert "What it may be used for" in report and "<script" not in report
-    refused = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", "age"])
-    assert refused.exit_code != 0 and not (tmp_path / "x").exists()
+    for bins in ("age", "age=", "age=many", "age=2,5"):
+        refused = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", bins])
+        assert refused.exit_code != 0 and not (tmp_path / "x").exists()

@@ -33,7 +33,8 @@ def synth(
         str, typer.Option(help="auto, aim, mst, mwem, privbayes, histogram or independent.")
     ] = "auto",
     bins: Annotated[
-        str | None, typer.Option(help="Bins of numbers and dates, such as cost=40,day=12.")
+        str | None,
+        typer.Option(help="Numbers of bins, or where they begin: cost=40,age=18/65."),
     ] = None,
     labels_epsilon: Annotated[
         str | None,
@@ -99,12 +100,26 @@ def synth(
     console.print(f"read {to / 'report.html'} before you share them", highlight=False)
 
 
-def _read_bins(text: str | None) -> dict[str, int]:
-    """Numbers of bins by column, from the text of --bins."""
+def _read_bins(text: str | None) -> dict[str, int | list[str]]:
+    """Numbers of bins, or their edges, by column, from the text of --bins."""
     entries = [entry.strip().partition("=") for entry in (text or "").split(",") if entry.strip()]
-    if any(not bins.strip().isdigit() for _, _, bins in entries):
-        raise ParameterError(f"--bins is a list such as cost=40,day=12, got {text!r}")
-    return {name.strip(): int(bins) for name, _, bins in entries}
+    if any("/" not in bins and not _is_count(bins) for _, _, bins in entries):
+        raise ParameterError(
+            f"--bins is a list such as cost=40,age=18/30/65 (bins begin at 18, 30 and 65; a single "
+            f"edge is 18/), got {text!r}"
+        )
+    return {name.strip(): _read_wish(bins) for name, _, bins in entries}
+
+
+def _is_count(text: str) -> bool:
+    return text.strip().isdecimal() and len(text) < 10
+
+
+def _read_wish(text: str) -> int | list[str]:
+    """Read a number of bins, or edges with slashes between."""
+    if "/" not in text:
+        return int(text)
+    return [edge.strip() for edge in text.split("/") if edge.strip()]
 
 
 def _write_table(rows: pa.Table, file: Path) -> Path:

@@ -20,6 +20,8 @@ Label = Annotated[str, StringConstraints(max_length=1_000)]
 Words = Annotated[str, StringConstraints(max_length=1_000)]
 Parameters = Annotated[str, StringConstraints(max_length=100_000)]
 Ratio = Annotated[str, StringConstraints(max_length=8_200, pattern=r"^[0-9]+/[0-9]+$")]
+Bins = dict[ColumnName, int | Annotated[list[Label], Field(max_length=MOST_COLUMNS)]]
+"""By column how many bins of equal width, or the values at which bins begin, as texts."""
 
 
 class ConstraintDocument(StrictModel):
@@ -39,7 +41,7 @@ class SynthesizeTerms(StrictModel):
     table: ColumnName
     columns: Annotated[list[ColumnName], Field(min_length=1, max_length=MOST_COLUMNS)]
     method: ColumnName
-    bins: dict[ColumnName, int]
+    bins: Bins
     constraints: Annotated[list[ConstraintDocument], Field(max_length=MOST_COLUMNS)]
     labels: dict[ColumnName, Annotated[list[Label], Field(max_length=MOST_LABELS)]]
     measure: Literal["epsilon", "rho"]
@@ -55,7 +57,7 @@ class LinkedTerms(StrictModel):
     child: ColumnName
     columns: dict[ColumnName, Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)]]
     method: ColumnName
-    bins: dict[ColumnName, int]
+    bins: Bins
     measure: Literal["epsilon", "rho"]
     price: Ratio
     asked: Words

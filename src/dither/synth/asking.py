@@ -22,6 +22,7 @@ from dither.privacy.ledger import LedgerView
 from dither.publish.lease_certificate import LeaseRemarks
 from dither.synth.columns import MOST_LABELS, write_plan
 from dither.synth.constraints import Constraint
+from dither.synth.edges import Bins, check_bins, write_bins
 from dither.synth.linked import LinkedPlan, SyntheticPair, measure_linked, plan_linked
 from dither.synth.quality import list_unmeasured, measure_quality
 from dither.synth.steps import TableSteps
@@ -70,7 +71,7 @@ def _add_labels_price(
 
 def write_terms(
     plan: SynthPlan,
-    bins: Mapping[str, int],
+    bins: Bins,
     labels: Mapping[str, tuple[str, ...]],
     price: SynthPrice,
 ) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def write_terms(
         "table": plan.table.name,
         "columns": list(plan.names),
         "method": plan.method,
-        "bins": dict(bins),
+        "bins": write_bins(bins),
         "constraints": [asdict(constraint) for constraint in plan.constraints],
         "labels": {name: list(texts) for name, texts in labels.items()},
         "measure": price.measure,
@@ -158,7 +159,7 @@ class SynthAsker:
         *,
         columns: Sequence[str] | None,
         method: str,
-        bins: Mapping[str, int] | None,
+        bins: Bins | None,
         constraints: Sequence[Constraint],
         buy_labels: BuyLabels | None,
         labels_epsilon: Number | None = None,
@@ -235,7 +236,7 @@ class SynthAsker:
         *,
         columns: Mapping[str, Sequence[str]],
         method: str,
-        bins: Mapping[str, int] | None,
+        bins: Bins | None,
     ) -> SyntheticPair:
         """Two linked tables out of one lease."""
         chosen = {name: tuple(names) for name, names in columns.items()}
@@ -245,7 +246,7 @@ class SynthAsker:
             "child": child,
             "columns": {name: list(names) for name, names in chosen.items()},
             "method": method,
-            "bins": dict(bins or {}),
+            "bins": write_bins(bins or {}),
             "measure": price.measure,
             "price": fraction_text(price.value),
             "asked": price.asked,
@@ -271,7 +272,7 @@ class SynthAsker:
         price: SynthPrice,
         columns: Mapping[str, tuple[str, ...]],
         method: str,
-        bins: Mapping[str, int],
+        bins: Bins,
     ) -> LinkedPlan:
         """Check a wish for two tables, and that its price buys something."""
         plan = plan_linked(
@@ -293,10 +294,11 @@ class SynthAsker:
         table: str,
         names: tuple[str, ...],
         method: str,
-        bins: Mapping[str, int] | None,
+        bins: Bins | None,
         constraints: Sequence[Constraint],
         labels: Mapping[str, tuple[str, ...]],
     ) -> Any:
+        check_bins(bins or {}, names)
         return plan_table(
             self._version.catalog,
             self._analyses,

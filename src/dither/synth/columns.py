@@ -2,14 +2,15 @@
 
 What a column may hold is declared in the catalog, or bought before (labels of undeclared
 categories): never read from the data. Numbers and times with many values are put into bins of equal
-width over their declared bounds.
+width over their declared bounds, or into bins with public edges that the asker chose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -23,6 +24,7 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Call, Column, Expression, Named, Plan, Project, Scan, Value
 from dither.plan.analysed_query import Analyses
 from dither.plan.domain import Domain
+from dither.synth.edges import EPOCH, ORDERED, Bins, Edge, read_edges
 
 MOST_VALUES = 256
 """Values of a column that are kept apart; a number or time with more is put into bins."""
@@ -31,7 +33,6 @@ MOST_CODES = 1000
 """So that the cells of every pair are within what one query may count."""
 MOST_LABELS = 50
 """Labels that one CASE can tell apart."""
-EPOCH = date(1970, 1, 1)
 _MOST_SPAN = 1 << 20
 """Columns with fewer integers between their bounds find distinct values by counting, others by
 sorting."""
@@ -41,7 +42,8 @@ _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 @dataclass(frozen=True)
 class SynthColumn:
     """One column as codes: code c stands for grid integers from first + c * width on, `width` many;
-    the last code is null where nulls are kept."""
+    the last code is null where nulls are kept. `edges`, if any, are where bins after the first
+    begin, and `width` is that of all of them together."""
 
     name: str
     kind: str
@@ -54,27 +56,32 @@ class SynthColumn:
     step: Fraction
     labels: tuple[str, ...] = ()
     is_bought: bool = False
+    edges: tuple[int, ...] = ()
 
     @property
     def is_ordered(self) -> bool:
         """Whether neighbouring codes are alike."""
-        return self.kind in ("number", "date", "timestamp")
+        return self.kind in ORDERED
 
     def write_code(self, code: int) -> str:
         """A code in words, for reports."""
         if self.has_null and code == self.size - 1:
             return "(missing)"
-        low = max(self.low, self.first + code * self.width)
-        high = min(self.high, self.first + (code + 1) * self.width - 1)
+        starts, ends = self.list_ends()
+        low, high = int(starts[code]), int(ends[code])
         words = str(self._to_value(low))
         return words if low >= high else f"{words} to {self._to_value(high)}"
 
+    def write_edges(self) -> str:
+        """Where bins begin in words, for reports and certificates."""
+        edges = ", ".join(str(self._to_value(edge)) for edge in self.edges)
+        return f"bins of {self.name} begin at {edges}: chosen by the asker"
+
     def decode(self, codes: NDArray[np.int32], points: NDArray[np.float64]) -> pa.Array:
         """Values of the source's type and range; inside a bin the point of a row picks one."""
-        starts = np.maximum(self.first + codes.astype(np.int64) * self.width, self.low)
-        ends = np.minimum(self.first + (codes.astype(np.int64) + 1) * self.width - 1, self.high)
-        grid = starts + np.floor(points * (ends - starts + 1)).astype(np.int64)
         is_null = codes == self.size - 1 if self.has_null else np.zeros(len(codes), bool)
+        starts, ends = (bounds[np.where(is_null, 0, codes)] for bounds in self.list_ends())
+        grid = starts + np.floor(points * (ends - starts + 1)).astype(np.int64)
         grid[is_null] = self.low
         distinct, inverse = _list_distinct(grid, self.low, self.high)
         values = pa.array([self._to_value(int(number)) for number in distinct], self.arrow_type)
@@ -84,6 +91,8 @@ class SynthColumn:
 
     def list_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first and last grid integer of every code but null."""
+        if self.edges:
+            return np.array([self.low, *self.edges]), np.array([*self.edges, self.high + 1]) - 1
         codes = np.arange(self.size - self.has_null)
         starts = np.maximum(self.first + codes * self.width, self.low)
         return starts, np.minimum(self.first + (codes + 1) * self.width - 1, self.high)
@@ -91,20 +100,27 @@ class SynthColumn:
     def find_wider_codes(self, wider: SynthColumn) -> NDArray[np.int64]:
         """Find, for every code, the code of its first value in the same column with wider bins."""
         starts, _ = self.list_ends()
-        codes = (starts - wider.first) // wider.width
+        codes = np.array([wider.find_code(int(start)) for start in starts])
         return np.append(codes, wider.size - 1) if self.has_null else codes
+
+    def find_code(self, grid: int) -> int:
+        """Find the code of a grid integer between the bounds."""
+        if self.edges:
+            return bisect_right(self.edges, grid)
+        return (grid - self.first) // self.width
 
     def encode(self, values: pa.ChunkedArray) -> NDArray[np.int64]:
         """Codes of values of this column's type: what `decode` undoes."""
         if not len(values):
             return np.zeros(0, np.int64)
         distinct = values.combine_chunks().dictionary_encode()
-        listed = [self._find_code(value) for value in distinct.dictionary.to_pylist()]
+        listed = [self._encode_value(value) for value in distinct.dictionary.to_pylist()]
         codes = np.array([*listed, self.size - 1], np.int64)
         positions: NDArray[np.int64] = distinct.indices.fill_null(len(listed)).to_numpy()
         return codes[positions]
 
-    def _find_code(self, value: Any) -> int:
+    def _encode_value(self, value: Any) -> int:
+        """Encode one value; -1 where it is outside the bounds."""
         if self.kind == "category":
             is_other = self.is_bought and value not in self.labels
             return self.size - 1 if is_other else self.labels.index(value)
@@ -114,12 +130,14 @@ class SynthColumn:
             grid = int(value.timestamp())
         else:
             grid = read_number(value) // self.step
-        return (grid - self.first) // self.width
+        return self.find_code(grid) if self.low <= grid <= self.high else -1
 
     def write_expression(self) -> Expression:
         """The codes as an expression over the registered column."""
         if self.is_bought:
             return self._write_case()
+        if self.edges:
+            return self._write_edges()
         if self.width == 1:
             return Column(self.name)
         argument: Expression = Column(self.name)
@@ -127,6 +145,18 @@ class SynthColumn:
             since = Value("date" if self.kind == "date" else "timestamp", Fraction(self.low))
             argument = Call(_TIME_DIFFERENCES[self.kind], (since, argument))
         return Call("bin", (argument, Value("number", self.width * self.step)))
+
+    def _write_edges(self) -> Expression:
+        """Bins by their codes: the first edge above a value decides, and null is the last code."""
+        own = Column(self.name)
+        arguments: list[Expression] = []
+        if self.has_null:
+            arguments = [Call("is_null", (own,)), Value("number", Fraction(self.size - 1))]
+        kind: Any = self.kind
+        for code, edge in enumerate(self.edges):
+            arguments.append(Call("lt", (own, Value(kind, edge * self.step))))
+            arguments.append(Value("number", Fraction(code)))
+        return Call("case", (*arguments, Value("number", Fraction(len(self.edges)))))
 
     def _write_case(self) -> Expression:
         """Bought labels by their codes; whatever is none of them is the last."""
@@ -195,7 +225,7 @@ def make_columns(
     table: Table,
     names: tuple[str, ...],
     analyses: Analyses,
-    bins: Mapping[str, int],
+    bins: Bins,
     labels: Mapping[str, tuple[str, ...]],
 ) -> tuple[Plan, tuple[SynthColumn, ...]]:
     """The plan whose columns are codes, and what the codes stand for. Reads no data.
@@ -220,7 +250,7 @@ def make_codes(
     table: Table,
     names: tuple[str, ...],
     analyses: Analyses,
-    bins: Mapping[str, int],
+    bins: Bins,
     labels: Mapping[str, tuple[str, ...]],
 ) -> list[tuple[SynthColumn, Expression]]:
     """Every column with the expression of its codes."""
@@ -239,7 +269,7 @@ def _find_name(name: str, domains: Mapping[str, Domain], table: Table) -> str:
 
 
 def _make_column(
-    name: str, domain: Domain, bins: Mapping[str, int], labels: Mapping[str, tuple[str, ...]]
+    name: str, domain: Domain, bins: Bins, labels: Mapping[str, tuple[str, ...]]
 ) -> SynthColumn:
     if domain.undeclared and name in labels:
         return _make_bought(name, labels[name])
@@ -252,10 +282,13 @@ def _make_column(
         raise ParameterError(
             f"{name} is of type {domain.kind} and has no list of values: leave it out of columns"
         )
+    wish = bins.get(name)
+    if wish is not None and not isinstance(wish, int):
+        return _make_edged(name, domain, wish)
     low, high = domain.listed
     values = high - low + 1
-    if _needs_bins(name, domain, values, bins):
-        return _make_binned(name, domain, bins.get(name, BINS))
+    if _needs_bins(domain, values, wish):
+        return _make_binned(name, domain, BINS if wish is None else wish)
     codes = values + domain.nullable
     if codes > MOST_CODES:
         raise ParameterError(
@@ -266,9 +299,34 @@ def _make_column(
     )
 
 
-def _needs_bins(name: str, domain: Domain, values: int, bins: Mapping[str, int]) -> bool:
-    is_long = domain.kind in ("number", "date", "timestamp")
-    return is_long and values > min(bins.get(name, MOST_VALUES), MOST_CODES - 1)
+def _needs_bins(domain: Domain, values: int, bins: int | None) -> bool:
+    most = MOST_VALUES if bins is None else bins
+    return domain.kind in ORDERED and values > min(most, MOST_CODES - 1)
+
+
+def _make_edged(name: str, domain: Domain, edges: Sequence[Edge]) -> SynthColumn:
+    """Bins that begin at the lower bound and at public edges."""
+    grid = read_edges(name, domain, edges)
+    low, high = domain.listed
+    return SynthColumn(
+        name,
+        domain.kind,
+        len(grid) + 1 + domain.nullable,
+        domain.nullable,
+        low,
+        high - low + 1,
+        low,
+        high,
+        domain.step,
+        edges=grid,
+    )
+
+
+def widen_edges(column: SynthColumn, most: int) -> SynthColumn:
+    """The column with every so many of its edges, for at most `most` bins."""
+    stride = -(-(len(column.edges) + 1) // most)
+    kept = column.edges[stride - 1 :: stride]
+    return replace(column, edges=kept, size=len(kept) + 1 + column.has_null)
 
 
 def _make_binned(name: str, domain: Domain, bins: int) -> SynthColumn:

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dither.errors import ParameterError
-from dither.synth.columns import EPOCH, SynthColumn, read_number
+from dither.synth.columns import SynthColumn, read_number
 from dither.synth.contraction import Table
+from dither.synth.edges import EPOCH
 
 Condition: TypeAlias = Mapping[str, Collection[Any]]
 
@@ -63,7 +64,7 @@ def _find_share(column: SynthColumn, value: Any) -> tuple[int, float]:
         grid = _to_grid(column, value)
         is_value = column.kind != "number" or read_number(value) == grid * column.step
         if is_value and column.low <= grid <= column.high:
-            code = (grid - column.first) // column.width
+            code = column.find_code(grid)
             starts, ends = column.list_ends()
             return code, 1 / float(ends[code] - starts[code] + 1)
     raise ParameterError(f"{value!r} is no value of {column.name}")

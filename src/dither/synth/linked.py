@@ -39,10 +39,11 @@ from dither.plan.algebra import (
 from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Identity
 from dither.publish.seal import write_certificate
-from dither.synth.columns import SynthColumn, make_codes
+from dither.synth.columns import SynthColumn, make_codes, widen_edges
 from dither.synth.constraints import find_rejected, list_constraints
 from dither.synth.contraction import Table as Counts
 from dither.synth.draw_rows import draw_rows_given, draw_uniform
+from dither.synth.edges import Bins, check_bins
 from dither.synth.estimate import project_counts
 from dither.synth.methods import METHODS, fit_child
 from dither.synth.steps import ReleasedStep, StepLease, TableSteps
@@ -104,7 +105,7 @@ def plan_linked(
     child: str,
     columns: Mapping[str, tuple[str, ...]],
     method: str,
-    bins: Mapping[str, int],
+    bins: Bins,
 ) -> LinkedPlan:
     """Check a wish for two tables against the catalog. Reads no data."""
     parent_table = find_table(catalog, parent)
@@ -115,9 +116,10 @@ def plan_linked(
             f"with one row for each"
         )
     own = columns.get(parent) or _list_declared(parent_table, analyses)
+    names = columns.get(child) or _list_declared(child_table, analyses)
+    check_bins(bins, (*own, *names))
     parent_plan = plan_table(catalog, analyses, parent, own, method, bins)
     links = _choose_links(parent_plan, analyses)
-    names = columns.get(child) or _list_declared(child_table, analyses)
     child_plan = _plan_child(child_table, names, parent_plan, links, analyses, bins)
     return LinkedPlan(parent_plan, child_plan, tuple(link.name for link in links))
 
@@ -131,11 +133,13 @@ def _list_declared(table: Table, analyses: Analyses) -> tuple[str, ...]:
 def _choose_links(parent: SynthPlan, analyses: Analyses) -> tuple[SynthColumn, ...]:
     """Choose the columns of the parent that children follow: the first ones with few combinations.
 
-    Numbers and times are put into wide bins.
+    Numbers and times are put into wide bins; of edges that were asked for, every so many is kept.
     """
     ordered = {column.name: LINK_BINS for column in parent.columns if column.is_ordered}
     wide = make_codes(parent.table, tuple(ordered), analyses, ordered, {})
     in_wide_bins = {column.name: column for column, _ in wide}
+    edged = [column for column in parent.columns if column.edges]
+    in_wide_bins |= {column.name: widen_edges(column, LINK_BINS) for column in edged}
     links: list[SynthColumn] = []
     for column in parent.columns:
         link = in_wide_bins.get(column.name, column)
@@ -155,7 +159,7 @@ def _plan_child(
     parent: SynthPlan,
     links: tuple[SynthColumn, ...],
     analyses: Analyses,
-    bins: Mapping[str, int],
+    bins: Bins,
 ) -> SynthPlan:
     """The child's codes beside those of its owner's links, which come first."""
     coded = make_codes(table, names, analyses, bins, {})

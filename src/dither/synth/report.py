@@ -130,6 +130,7 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
     for synthetic, rows in ((parent, tables[0]), (child, tables[1])):
         if synthetic.constraints:
             lines[f"rules of {synthetic.facts['table']}"] = _write_rules(synthetic, rows)
+        lines[f"bins of {synthetic.facts['table']}"] = _write_bins(synthetic)
     return write_facts([line for line in lines.items() if line[1]])
 
 
@@ -141,11 +142,17 @@ def _write_rules(synthetic: Synthetic, rows: pa.Table) -> str:
     return sentence + (f"; {counts['missing']:,} are missing" if counts["missing"] else "")
 
 
+def _write_bins(synthetic: Synthetic) -> str:
+    """Write the edges of bins that were asked for, if any."""
+    return "; ".join(column.write_edges() for column in synthetic.columns if column.edges)
+
+
 def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
     lines = _list_facts(synthetic)
     lines["rows"] = f"{synthetic.rows:,}, estimated from noisy counts"
     if synthetic.constraints:
         lines["rules"] = _write_rules(synthetic, rows)
+    lines["bins"] = _write_bins(synthetic)
     return write_facts([line for line in lines.items() if line[1]])
 
 

@@ -122,7 +122,12 @@ def read_pair(text: str) -> SyntheticPair:
 def _read_model(document: Any) -> Synthetic:
     columns = tuple(
         SynthColumn(
-            **column | {"step": Fraction(column["step"]), "labels": tuple(column["labels"])}
+            **column
+            | {
+                "step": Fraction(column["step"]),
+                "labels": tuple(column["labels"]),
+                "edges": tuple(column.get("edges", ())),
+            }
         )
         for column in document["columns"]
     )

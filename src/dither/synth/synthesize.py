@@ -18,6 +18,7 @@ from dither.plan.algebra import Plan, Query
 from dither.plan.analysed_query import Analyses
 from dither.synth.columns import SynthColumn, make_columns
 from dither.synth.constraints import Constraint, check_constraints, find_zeros, list_constraints
+from dither.synth.edges import Bins
 from dither.synth.methods import METHODS, choose_method, fit_from_earlier, fit_from_public
 from dither.synth.steps import StepLease, TableSteps
 from dither.synth.synthetic import Synthetic
@@ -60,7 +61,7 @@ def plan_table(
     table: str,
     columns: tuple[str, ...] | None,
     method: str,
-    bins: Mapping[str, int],
+    bins: Bins,
     constraints: tuple[Constraint, ...] = (),
     labels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> SynthPlan:

@@ -68,6 +68,9 @@ class Synthetic:
             digest.update(repr(clique).encode() + np.ascontiguousarray(table, "<f8").tobytes())
         for single in self.fitted.singles:
             digest.update(np.ascontiguousarray(single, "<f8").tobytes())
+        for column in self.columns:
+            if column.edges:
+                digest.update(repr((column.name, column.edges)).encode())
         return digest.digest()
 
     def sample(self, rows: int | None = None, *, draw: int = 0) -> pa.Table:
@@ -231,9 +234,11 @@ class Synthetic:
         return ErrorPrediction(names, None if share is None else min(1.0, share))
 
     def list_unprotected(self) -> list[str]:
-        """Public facts that no noise protects: values of the catalog, and constraints."""
+        """Public facts that no noise protects: values of the catalog, edges of bins that were asked
+        for, and constraints."""
         return [
             *(f"values of {c.name}: from the catalog" for c in self.columns if not c.is_bought),
+            *(c.write_edges() for c in self.columns if c.edges),
             *(f"{c.text}: {c.provenance}" for c in self.constraints),
         ]
 
