@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from dither import steward
-from dither.data.register import registration
+from dither.data.register import connections, registration
 from dither.data.register.interruptible import run_interruptibly
 from dither.state import State
 from dither.steward import registration as steward_registration
@@ -110,3 +110,28 @@ def wait_until_exists(path: Path, process: subprocess.Popen[str]) -> None:
     while not path.exists():
         assert process.poll() is None, process.communicate()
         event.wait(0.02)
+
+
+class Interrupted:
+    """A connection whose second statement meets Ctrl-C, as the engine tells it."""
+
+    def __init__(self) -> None:
+        self.statements = 0
+        self.is_closed = False
+
+    def execute(self, _: str) -> None:
+        self.statements += 1
+        if self.statements == 2:
+            raise RuntimeError("Query interrupted")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_ctrl_c_while_the_engine_is_set_up_is_an_interrupt(tmp_path, monkeypatch):
+    """It was once a fault of dither, and left the file open."""
+    connection = Interrupted()
+    monkeypatch.setattr(connections, "note_connection", lambda _: connection)
+    with pytest.raises(KeyboardInterrupt):
+        connections.open_for_registration(tmp_path / "data.duckdb", tmp_path)
+    assert connection.is_closed

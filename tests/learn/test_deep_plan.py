@@ -9,6 +9,7 @@ import subprocess
 import sys
 from fractions import Fraction as F
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from dp_accounting.pld import PLDAccountant
 from scipy.stats import binom
 
 from dither.errors import ParameterError
+from dither.learn import deep
 from dither.learn.deep.float_error import (
     SumShape,
     bound_relative_error,
@@ -307,3 +309,12 @@ def test_the_card_never_states_less_than_the_guarantee() -> None:
     card = write_deep_card(guarantee, "Linear", "a test")
     assert "e^3.00004, plus 1.0004e-5." in words and words in card
     assert "epsilon 3.00004 at delta 1.0004e-5" in card
+
+
+def test_no_module_that_needs_torch_has_an_example_to_run():
+    """`make test` runs the examples of all modules, and has no PyTorch."""
+    modules = Path(deep.__file__).parent.glob("*.py")
+    texts = {module.name: module.read_text(encoding="utf-8") for module in modules}
+    needing = [name for name, text in texts.items() if "import torch" in text]
+    assert len(needing) > 10
+    assert [name for name in needing if ">>>" in texts[name]] == []

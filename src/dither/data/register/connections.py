@@ -17,6 +17,8 @@ from dither.data.quoting import text
 
 CANNOT_ENCRYPT = "read-only crypto module"
 """What DuckDB says where it must spill and has no library that it trusts to encrypt."""
+ENGINE_INTERRUPTED = "Query interrupted"
+"""What DuckDB raises, as a RuntimeError, where Ctrl-C finds the main thread in a statement."""
 
 
 def open_for_registration(
@@ -28,6 +30,20 @@ def open_for_registration(
     which comes with its extension httpfs; nothing is downloaded here.
     """
     connection = note_connection(duckdb.connect(str(path)))
+    try:
+        _set_up(connection, spill, memory, plain=plain)
+    except BaseException as error:
+        connection.close()
+        if str(error) == ENGINE_INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
+    return connection
+
+
+def _set_up(
+    connection: duckdb.DuckDBPyConnection, spill: Path, memory: str | None, *, plain: bool
+) -> None:
+    """Set what registration needs: encrypted spilling, UTC, memory and threads."""
     connection.execute("SET autoinstall_known_extensions = false")
     with suppress(duckdb.Error):
         connection.execute(f"LOAD {CRYPTOGRAPHY}")
@@ -47,7 +63,6 @@ def open_for_registration(
         connection.execute(f"SET memory_limit = {text(resources.counted_memory)}")
     if resources.threads is not None:
         connection.execute(f"SET threads = {resources.threads}")
-    return connection
 
 
 def open_for_schema() -> duckdb.DuckDBPyConnection:
