@@ -178,7 +178,7 @@ def test_sums_beyond_int64_are_exact() -> None:
     blocks = make_blocks((2,), "count")
     scores = [blocks.find_split_score(np.array([2**62, last]), 0) for last in (2**62 - 1, 2**62)]
     assert scores == [2**63 - 1, 2**63]
-    whole = AdaptiveBlocks(SCALE, F(1, 1000), 1, (2,), "deviation", 2**40)
+    whole = AdaptiveBlocks(F(1, 1000), F(1, 1000), 1, (2,), "deviation", 2**40)
     assert whole.release([2**62, 2**62]) == [0, 2**63]
 
 
