@@ -141,25 +141,3 @@ class TestGrid:
         assert (
             VISITS.column("date").lower_grid == 19_723
         )  # 54 years and 13 leap days after 1970-01-01
-
-
-class TestKeyRows:
-    """Declared values in catalog order, then other if kept, then NULL if kept."""
-
-    @pytest.mark.parametrize(
-        ("other", "nulls", "rows"),
-        [
-            ("keep", Nulls("keep"), ("b", "a", "other", None)),
-            ("keep", Nulls("drop"), ("b", "a", "other")),
-            ("drop", Nulls("keep"), ("b", "a", None)),
-            ("drop", Nulls("value", "a"), ("b", "a")),
-        ],
-    )
-    def test_order(self, other, nulls, rows):
-        assert Category("c", nulls, ("b", "a"), other).key_rows() == rows
-
-    def test_a_list_in_a_public_table_is_passed_in(self):
-        county = VISITS.column("county")
-        assert county.key_rows(("north", "south")) == ("north", "south", "other", None)
-        with pytest.raises(ValueError, match="pass the labels"):
-            county.key_rows()

@@ -56,7 +56,7 @@ def read_registered(folder: Path, catalog: Catalog) -> list[tuple[object, object
     target = folder / "data.duckdb"
     target.unlink(missing_ok=True)
     write_copy(catalog, folder, KEY, target, folder / "spill", lambda _: None)
-    labels = catalog.table("adult").column("work").key_rows()
+    labels = (*catalog.table("adult").column("work").values, "other", None)
     with duckdb.connect(str(target), read_only=True) as connection:
         rows = connection.execute("SELECT hours, work FROM adult").fetchall()
     return sorted(

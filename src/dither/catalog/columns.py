@@ -8,9 +8,6 @@ position in its list of labels.
 ...     "tariff 2026")
 >>> cost.lower_grid, cost.upper_grid, cost.multiplier, cost.divisor
 (0, 500000, 100, 1)
->>> sex = Category("sex", Nulls("keep"), ("f", "m"), other="keep")
->>> sex.key_rows()
-('f', 'm', 'other', None)
 """
 
 from __future__ import annotations
@@ -187,23 +184,6 @@ class Category(_Valued):
     type: ClassVar[str] = "category"
     values: tuple[str, ...] | FromPublic | Undeclared
     other: Literal["keep", "drop"] | None
-
-    def key_rows(self, labels: tuple[str, ...] | None = None) -> tuple[str | None, ...]:
-        """List the keys of a GROUP BY in the order of their codes.
-
-        These are labels, then `other` if kept, then NULL if kept. `labels` is needed only where the
-        list lives in a public table (facts of the registered version).
-        """
-        if labels is None:
-            if not isinstance(self.values, tuple):
-                raise ValueError(
-                    f"category {self.name} has no list in the catalog: pass the labels of the "
-                    f"version"
-                )
-            labels = self.values
-        unlisted = (OTHER,) if self.other == "keep" else ()
-        null = (None,) if self.nulls.rule == "keep" else ()
-        return labels + unlisted + null
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dither.catalog.columns import Boolean, Category, Column, FromPublic, Integer, Undeclared
-
 _COMPARISON = re.compile(r"\s*(\w+)\s*(<=|>=|!=|=|<|>)\s*(\w+)\s*")
 _NEVER = re.compile(r"never (\{.*\})", re.DOTALL)
 _FOLLOWS = re.compile(r"(\w+) follows (\w+) (\{.*\})", re.DOTALL)
@@ -85,34 +83,3 @@ def _read_texts(text: str) -> dict[str, str]:
         return {}
     is_texts = isinstance(read, dict) and all(isinstance(value, str) for value in read.values())
     return read if is_texts else {}
-
-
-def write_never(values: dict[str, str]) -> str:
-    """The text of a structural zero."""
-    return f"never {json.dumps(values, ensure_ascii=False)}"
-
-
-def write_follows(column: str, follows: str, pairs: dict[str, str]) -> str:
-    """The text of a dependency."""
-    return f"{column} follows {follows} {json.dumps(pairs, ensure_ascii=False)}"
-
-
-def find_code(column: Column, value: str, labels: tuple[str, ...] | None) -> int | None:
-    """The registered code of a written value of a category, boolean or integer; None if it is none.
-
-    Labels of a public table are known at registration alone; before that every text may be one.
-    """
-    if isinstance(column, Category):
-        listed = column.values if labels is None else labels
-        if isinstance(listed, Undeclared):
-            return None
-        if isinstance(listed, FromPublic):
-            return 0
-        return listed.index(value) if value in listed else None
-    if isinstance(column, Integer):
-        is_number = value.isascii() and len(value) < 20 and value.removeprefix("-").isdigit()
-        inside = is_number and column.lower_grid <= int(value) <= column.upper_grid
-        return int(value) if inside else None
-    if isinstance(column, Boolean):
-        return {"false": 0, "true": 1}.get(value)
-    return None

@@ -102,7 +102,7 @@ class Act:
         """What names the source: its path, or the server's own name for its tables."""
         if self.catalog.source.engine != "postgres":
             return str(self.folder.resolve())
-        from dither.data.engines.postgres.session import identify_database
+        from dither.data.register.postgres.identity import identify_database
 
         return identify_database(self.catalog.source.location)
 

@@ -11,9 +11,9 @@ import pytest
 
 from dither import steward
 from dither.catalog import Source, parse
-from dither.data.engines.postgres.session import identify_database
 from dither.data.register.owners import RegistrationError
 from dither.data.register.postgres.copy import list_problems
+from dither.data.register.postgres.identity import identify_database
 from dither.data.register.postgres.source import PostgresSource
 from dither.data.register.registration import write_copy_and_facts
 from dither.data.register.source_types import SourceError

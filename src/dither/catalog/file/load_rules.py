@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from dither.catalog.columns import Column, Date, Decimal, Integer, Timestamp
 from dither.catalog.file.fields import Fields, Where
 from dither.catalog.file.tree import Mapping
 from dither.catalog.model import Catalog, Table
-from dither.catalog.row_rules import FORMS, RowRule, find_code, write_follows, write_never
+from dither.catalog.row_rules import FORMS, RowRule
+from dither.catalog.written_codes import find_code
 from dither.errors import CatalogError
 
 
@@ -26,10 +28,10 @@ def _read_rule(fields: Fields, line: int) -> RowRule:
     if "never" in fields:
         for key in ("rule", "column", "follows", "values"):
             fields.forbid(key, "it belongs to another form of rule")
-        return RowRule(write_never(_read_texts(fields, "never")), provenance, line=line)
+        return RowRule(_write_never(_read_texts(fields, "never")), provenance, line=line)
     if "follows" in fields:
         fields.forbid("rule", "it belongs to another form of rule")
-        text = write_follows(
+        text = _write_follows(
             fields.text("column"), fields.text("follows"), _read_texts(fields, "values")
         )
         return RowRule(text, provenance, line=line)
@@ -81,3 +83,13 @@ def _find_comparison_problem(rule: RowRule, first: Column, second: Column) -> st
     if is_alike and isinstance(first, Decimal) and isinstance(second, Decimal):
         is_alike = first.resolution == second.resolution
     return None if is_alike else f"{rule.text!r} compares columns of different types"
+
+
+def _write_never(values: dict[str, str]) -> str:
+    """The text of a structural zero."""
+    return f"never {json.dumps(values, ensure_ascii=False)}"
+
+
+def _write_follows(column: str, follows: str, pairs: dict[str, str]) -> str:
+    """The text of a dependency."""
+    return f"{column} follows {follows} {json.dumps(pairs, ensure_ascii=False)}"

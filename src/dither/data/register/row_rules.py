@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dither.catalog import Category, Table
-from dither.catalog.row_rules import RowRule, find_code
+from dither.catalog.row_rules import RowRule
+from dither.catalog.written_codes import find_code
 from dither.data.quoting import name
 
 _BROKEN = {"<=": ">", ">=": "<", "<": ">=", ">": "<=", "=": "<>", "!=": "="}

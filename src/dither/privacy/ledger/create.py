@@ -74,5 +74,16 @@ def _create_postgres(database: Postgres) -> None:
 def _create_tables(database: Database, transaction: Transaction) -> None:
     """Create every table and index of a ledger."""
     for table in tables.TABLES:
-        for statement in table.creation(database.types):
+        for statement in write_creation(table, database.types):
             transaction.run(statement)
+
+
+def write_creation(table: tables.StoredTable, types: dict[tables.Type, str]) -> list[str]:
+    """Write the statements that create a table, by a store's names of types."""
+    columns = [f"{name} {types[kind]} NOT NULL" for name, kind in table.columns.items()]
+    key = f"PRIMARY KEY ({', '.join(table.key)})"
+    statements = [f"CREATE TABLE {table.name} ({', '.join([*columns, key])})"]
+    if table.index is not None:
+        name, indexed = table.index
+        statements.append(f"CREATE INDEX {name} ON {table.name} ({', '.join(indexed)})")
+    return statements

@@ -72,16 +72,6 @@ class StoredTable:
     key: tuple[str, ...]
     index: tuple[str, tuple[str, ...]] | None = None
 
-    def creation(self, types: dict[Type, str]) -> list[str]:
-        """Write the statements that create this table, by a store's names of types."""
-        columns = [f"{name} {types[kind]} NOT NULL" for name, kind in self.columns.items()]
-        key = f"PRIMARY KEY ({', '.join(self.key)})"
-        statements = [f"CREATE TABLE {self.name} ({', '.join([*columns, key])})"]
-        if self.index is not None:
-            name, indexed = self.index
-            statements.append(f"CREATE INDEX {name} ON {self.name} ({', '.join(indexed)})")
-        return statements
-
     @cached_property
     def selection(self) -> str:
         """Write the query for all columns of all rows; conditions may follow it."""

@@ -89,26 +89,6 @@ def connect(location: str) -> psycopg.Connection[Any]:
     return connection
 
 
-def identify_database(location: str) -> str:
-    """Name the tables that a location reaches, the same however the location is written.
-
-    The name is made of the server's own identifier, the database and its first schema. It is the
-    location where the server does not say. Raises ServerError where it cannot be reached.
-    """
-    library = load_psycopg()
-    connection = connect(location)
-    try:
-        row = connection.execute(
-            "SELECT system_identifier, current_database(), current_schema() FROM "
-            "pg_control_system()"
-        ).fetchone()
-    except library.Error:
-        return location
-    finally:
-        connection.close()
-    return location if row is None else f"postgres:{row[0]}/{row[1]}/{row[2]}"
-
-
 def read_timeout() -> str:
     """How long the server lets one statement run, in case its client is gone.
 
