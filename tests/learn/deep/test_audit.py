@@ -6,11 +6,13 @@ canary's feature is its score. An honest run fails with probability at most 1e-9
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as distributed
 from torch import nn
 
 from dither.audit import one_run
@@ -47,26 +49,78 @@ def push(outputs, _):
     return -outputs[:, 0]
 
 
-def audit(make_model=make_linear, *, size: float = 1.0, copies: int = 1, **settings):
-    """Train once on the canaries that the coins include, and guess the coins."""
+def train_canaries(
+    included, make_model=make_linear, *, size=1.0, copies=1, checkpoint=None, **settings
+):
+    """Train once on the canaries that the coins include, from a checkpoint after the first steps
+    where one is named; the weights."""
+    rows = torch.eye(CANARIES)[torch.from_numpy(included)] * size
+    rows = rows.repeat_interleave(copies, 0)
+    owners = None
+    if copies > 1:
+        owners = np.repeat(np.flatnonzero(included), copies)
+        settings.setdefault("rows_per_unit", copies)
+    data = (rows, torch.zeros(len(rows)))
 
-    def train(included):
-        rows = torch.eye(CANARIES)[torch.from_numpy(included)] * size
-        rows = rows.repeat_interleave(copies, 0)
-        owners = None
-        if copies > 1:
-            owners = np.repeat(np.flatnonzero(included), copies)
-            settings.setdefault("rows_per_unit", copies)
+    def make_trainer():
         model = make_model()
         given = PLAN | {"optimizer": torch.optim.SGD(model.parameters(), lr=1.0)} | settings
-        private = PrivateTrainer(model, push, **given)
-        private.fit((rows, torch.zeros(len(rows))), owners=owners)
-        assert private.guarantee.epsilon <= 2
-        return model.weight.detach().numpy()[0]
+        return model, PrivateTrainer(model, push, **given)
 
+    model, private = make_trainer()
+    if checkpoint is not None:
+        tokens = private.batches(data)
+        for _ in range(private.plan.steps // 2):
+            private.step(next(tokens))
+        private.write_checkpoint(checkpoint, ends_run=True)
+        tokens.close()
+        model, private = make_trainer()
+        private.resume(checkpoint)
+    private.fit(data, owners=owners)
+    assert private.guarantee.epsilon <= 2
+    return model.weight.detach().numpy()[0]
+
+
+def audit(train=train_canaries, **settings):
+    """Train once, and guess the coins from the weights."""
     return one_run(
-        train, CANARIES, lambda weights: weights, guesses=GUESSES, delta=DELTA, alpha=ALPHA
+        lambda included: train(included, **settings),
+        CANARIES,
+        lambda weights: weights,
+        guesses=GUESSES,
+        delta=DELTA,
+        alpha=ALPHA,
     )
+
+
+def train_rank(rank: int, store: str, included, results, silence_noise: bool) -> None:
+    """One of two processes that train together."""
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    if silence_noise:
+        NoiseDrawer.draw = lambda this, sigma: np.zeros(this._count, np.int64)
+    weights = train_canaries(included, process_group=distributed.group.WORLD)
+    if rank == 0:
+        results.put(weights)
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+def train_on_ranks(included, *, store, silence_noise=False):
+    """The weights that two processes trained."""
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    started = [
+        context.Process(target=train_rank, args=(rank, store, included, results, silence_noise))
+        for rank in range(2)
+    ]
+    for process in started:
+        process.start()
+    weights = results.get(timeout=240)
+    for process in started:
+        process.join(60)
+    assert [process.exitcode for process in started] == [0, 0]
+    return weights
 
 
 MODES = {
@@ -92,6 +146,17 @@ MODES = {
 @pytest.mark.parametrize("mode", MODES)
 def test_no_mode_shows_more_than_it_claims(mode: str) -> None:
     assert not audit(**MODES[mode]).refutes(2)
+
+
+def test_a_resumed_run_shows_no_more_than_it_claims(tmp_path) -> None:
+    assert not audit(checkpoint=tmp_path / "run.pt").refutes(2)
+
+
+@pytest.mark.parametrize("silence_noise", [False, True])
+def test_ranks_show_no_more_than_they_claim(tmp_path, silence_noise: bool) -> None:
+    """Planted: the rank that draws the noise adds none."""
+    found = audit(train_on_ranks, store=str(tmp_path / "store"), silence_noise=silence_noise)
+    assert found.refutes(2) is silence_noise
 
 
 def test_planted_mistakes_are_refuted(monkeypatch) -> None:
