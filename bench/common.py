@@ -83,6 +83,12 @@ def line(
     }
 
 
+def skip(name: str, why: str, target: float = 0.0) -> dict[str, object]:
+    """A line that was not measured, and why."""
+    empty = dict.fromkeys(("ours_s", "base_s", "ratio", "ok"))
+    return {"name": f"{name}: {why}", **empty, "target": target}
+
+
 def _write_number(number: object, factor: float = 1, unit: str = "") -> str:
     """A number with its unit; a dash where nothing was measured."""
     return "–" if number is None else f"{number * factor:,.3g}{unit}"  # type: ignore[operator]

@@ -25,13 +25,14 @@ import time
 from functools import partial
 
 import torch
-from common import line, options, report
+from common import line, options, report, skip
 from deep_mnist import measure_mnist, pin_to_one_core
 from deep_steps import (
     LARGE,
     MODELS,
     ROWS,
     Step,
+    find_obstacle,
     make_fair,
     make_float,
     make_hooks,
@@ -81,9 +82,11 @@ def time_cells(device: str, batches: tuple[int, ...], turns: int) -> list[dict[s
                 "float": make_float(make_model, data, batch),
             }
             for peer, make_peer in (("ghost", make_opacus), ("hooks", make_hooks)):
-                peer_step = make_peer(make_model, data, batch)
-                if peer_step is not None:
-                    steps[peer] = peer_step
+                obstacle = find_obstacle(peer, make_model, data, batch)
+                if obstacle is None:
+                    steps[peer] = make_peer(make_model, data, batch)
+                else:
+                    lines.append(skip(f"{name} {batch} {device}, Opacus {peer}", obstacle, 1 / 1.3))
             if device == "cuda":
                 steps["recorded"] = make_recorded(make_model, data, batch)
             count = turns if device == "cuda" else max(3, turns * 256 // batch)

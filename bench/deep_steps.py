@@ -4,6 +4,7 @@ privacy (the fair baseline), the private trainer, and Opacus where it is install
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -260,10 +261,25 @@ def plan_steps(batch: int) -> SamplePlan:
     return trainer.plan
 
 
-def make_opacus(make_model, data, batch: int) -> Step | None:
-    """A step of Opacus with ghost clipping, on batches of the mean size; None without it."""
+def find_obstacle(peer: str, make_model, data, batch: int) -> str | None:
+    """Why a step of Opacus cannot be timed here, or None. Hooks keep the gradients of all examples,
+    and a clipped copy of the largest layer's."""
     if importlib.util.find_spec("opacus") is None:
+        return "skipped, Opacus is not installed"
+    if peer == "ghost":
         return None
+    if data[0].device.type == "cuda":
+        free = torch.cuda.mem_get_info()[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = 2 * 4 * batch * sum(parameter.numel() for parameter in make_model().parameters())
+    if needed <= free:
+        return None
+    return f"skipped, it needs about {needed / 2**30:.0f} GiB and {free / 2**30:.0f} are free"
+
+
+def make_opacus(make_model, data, batch: int) -> Step:
+    """A step of Opacus with ghost clipping, on batches of the mean size."""
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
@@ -281,10 +297,8 @@ def make_opacus(make_model, data, batch: int) -> Step | None:
     return make_plain(model, optimizer, loss, data, batch)
 
 
-def make_hooks(make_model, data, batch: int) -> Step | None:
-    """A step of Opacus with hooks, which form every example's gradient; None without it."""
-    if importlib.util.find_spec("opacus") is None:
-        return None
+def make_hooks(make_model, data, batch: int) -> Step:
+    """A step of Opacus with hooks, which form every example's gradient."""
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import line
+from common import line, skip
 from dpbench_steps import measure_steps
 from generated_shapes import make_shapes
 
@@ -54,9 +54,9 @@ def list_dpbench(folder: str | None, runs: int) -> list[dict[str, object]]:
     if folder is None or not Path(folder).is_dir():
         why = "no folder of data sets was named" if folder is None else f"{folder} is no folder"
         return [
-            skip(f"blocks by deviation against H_b at scale {n:,}", 0.8, why) for n in SCALES
+            skip(f"blocks by deviation against H_b at scale {n:,}", why, 0.8) for n in SCALES
         ] + [
-            skip(f"the choice against the best of its menu, {shape}", 1.3, why)
+            skip(f"the choice against the best of its menu, {shape}", why, 1.3)
             for shape in ("1-D", "2-D")
         ]
     lines_of_cells, planes = read_shapes(folder)
@@ -76,7 +76,7 @@ def read_shapes(folder: str) -> tuple[list[Any], list[Any]]:
 def list_steps(folder: str | None, runs: int) -> list[dict[str, object]]:
     """Clusters of like counts and MWEM, on DPBench's lines."""
     if folder is None or not Path(folder).is_dir():
-        return [skip("single cells by clusters against identity", 1, "no folder was named")]
+        return [skip("single cells by clusters against identity", "no folder was named", 1)]
     lines_of_cells, _ = read_shapes(folder)
     report = []
     for scale in SCALES:
@@ -105,12 +105,6 @@ def list_generated(runs: int) -> list[dict[str, object]]:
     for listed in report:
         listed["name"] = f"generated shapes: {listed['name']}"
     return report
-
-
-def skip(name: str, target: float, why: str) -> dict[str, object]:
-    """A line that was not measured, and why."""
-    empty = dict.fromkeys(("ours_s", "base_s", "ratio", "ok"))
-    return {"name": f"{name}: {why}", **empty, "target": target}
 
 
 def measure_line(shapes: list[Any], scale: int, runs: int) -> list[dict[str, object]]:

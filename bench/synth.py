@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from common import line, report, write_catalog
+from common import line, report, skip, write_catalog
 from scipy import optimize, sparse, stats
 
 from dither import connect, steward
@@ -238,12 +238,6 @@ def measure_boosted(made: np.ndarray, test: np.ndarray) -> float:
 
 
 # -- lines -----------------------------------------------------------------------------------------
-
-
-def skip(name: str, why: str) -> dict[str, object]:
-    """A line that was not measured."""
-    numbers = {"ours_s": None, "base_s": None, "ratio": None, "target": 0.0}
-    return {"name": f"{name}: {why}", "unit": "", **numbers, "ok": None}
 
 
 def measure_adult(folder: Path, runs: int, epsilons: list[str]) -> list[dict[str, object]]:

@@ -78,7 +78,7 @@ def train_canaries(
         private.resume(checkpoint)
     private.fit(data, owners=owners)
     assert private.guarantee.epsilon <= 2
-    return model.weight.detach().numpy()[0]
+    return model.weight.detach().cpu().numpy()[0]
 
 
 def audit(train=train_canaries, **settings):

@@ -76,6 +76,21 @@ def test_what_is_no_number_adds_zeros_and_leaves_others_as_they_are(kind: str, b
     assert torch.equal(sums, expected) and torch.all(torch.isfinite(sums))
 
 
+@pytest.mark.parametrize("present", [0, 1, 13, 20])
+def test_units_without_weight_are_left_out_of_a_sum(present: int) -> None:
+    """Against the sum over present units in float64; rows of the others hold no numbers."""
+    outer = make_contribution("outer", 1.0, 1.0, 20)
+    is_present = torch.arange(20) % 20 < present
+    expected = torch.einsum(
+        "uo,ui->oi", outer.gradients[is_present, 0], outer.inputs[is_present, 0]
+    )
+    for operand in (outer.inputs, outer.gradients):
+        operand[~is_present] = math.nan
+    weights = torch.full((20,), 0.25, dtype=torch.float64)
+    total = outer.add_weighted(weights, is_present, 8)
+    assert torch.allclose(total.double(), expected.double() / 4, atol=1e-6)
+
+
 def test_positions_that_cancel_are_not_measured_as_short() -> None:
     """64 positions whose products nearly cancel: a Gram form in float32 gives a negative square
     here (rule P6). Oracle: float64, formed."""

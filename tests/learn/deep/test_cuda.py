@@ -17,6 +17,7 @@ from dither.learn.deep.float_error import bound_roundings
 from dither.learn.deep.integer_sums import can_add_integers
 from dither.learn.deep.precision import wide_sums
 from tests.learn.deep.runs import find_distance, make_trainer, sum_slots
+from tests.learn.deep.test_audit import audit, make_linear
 
 pytestmark = pytest.mark.all
 CUDA = torch.device("cuda")
@@ -73,6 +74,17 @@ if torch.cuda.is_available():
             for a, b in zip(before, model.parameters(), strict=True)
         )
         assert trainer.guarantee.epsilon <= 2
+
+    @pytest.mark.parametrize("settings", [{}, {"clipping": "adaptive"}, {"copies": 3}])
+    def test_the_audit_of_a_run_there_stays_below_its_claim(settings) -> None:
+        assert not audit(make_model=lambda: make_linear().to(CUDA), **settings).refutes(2)
+
+    def test_the_audit_catches_a_run_there_whose_noise_is_a_hundredth(monkeypatch) -> None:
+        honest_draw = DeviceNoiseDrawer.draw
+        monkeypatch.setattr(
+            DeviceNoiseDrawer, "draw", lambda this, sigma: honest_draw(this, sigma // 100)
+        )
+        assert audit(make_model=lambda: make_linear().to(CUDA)).refutes(2)
 
     def test_wide_layers_add_up_in_integers() -> None:
         """Kernels give the twins' numbers, and a unit with numbers that are none adds nothing."""

@@ -26,7 +26,7 @@ from dither.privacy.losses import GaussianSum, Loss, Repeated
 
 GRID_BITS = 20
 _SLOT_MULTIPLE = 8
-_OVERFLOW_SHARE = Fraction(3, 1000)
+_OVERFLOW_SHARE = Fraction(6, 1000)
 """The share of epsilon that full batches may cost: fewer slots are less work."""
 _MOST_STEPS = 10**7
 _CLIPS = (Fraction(1, 10**6), Fraction(10**6))
