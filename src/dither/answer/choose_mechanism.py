@@ -309,7 +309,8 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
 
     A threshold with Gaussian noise selects keys. It is priced in rho, which an epsilon buys where
     the pot states a delta for each question, and it needs fewer owners where one unit has many
-    keys. Quantiles may count rows one by one, which is another law where units are replaced.
+    keys. Quantiles may count rows one by one, which is another law where units are replaced, and
+    in rho where one group can have only a part of a unit's rows.
     """
     renewals: list[Renewal] = [{}]
     if pricing.laws == FIRST_LAWS:
@@ -317,8 +318,8 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
     is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
     if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
         renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
-    is_replaced = pricing.analyses.catalog.neighbours == "replace"
-    if is_replaced and any(isinstance(query, Quantiles) for query in recipe.queries):
+    is_other = pricing.price.epsilon is None or pricing.analyses.catalog.neighbours == "replace"
+    if is_other and any(isinstance(query, Quantiles) for query in recipe.queries):
         renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
     return renewals
 

@@ -34,10 +34,11 @@ from dither.plan.algebra import (
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
 from dither.plan.measured import measured_query
+from dither.privacy.charges.measures import zcdp
 from dither.privacy.kernel.families import FAMILIES
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.kernel.rho_within import rho_within
-from dither.privacy.losses import Loss, compose
+from dither.privacy.losses import ZCDP, Loss, compose
 from dither.privacy.mechanisms.protocol import Mechanism
 from dither.privacy.mechanisms.step_terms import Measure, StepTerms
 from dither.rules import PrivacyRule
@@ -56,16 +57,17 @@ class Calibrated:
     """A step with the mechanism that the kernel will run for it.
 
     `width` is public: the noisy sum is cut off there. `copies` is how often the mechanism's loss
-    counts: once, or for each cell of one unit. `cells` is the number of cells of listed keys,
-    `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
-    numbers one by one, the largest of which is `width`: a count beside a large sum is shown as
-    narrow as it is. `largest_cells` bounds all cells together that an operator or a utility takes.
+    counts: once, or for each cell of one unit; a fraction counts its rho. `cells` is the number of
+    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile. `widths` are
+    those of a cell's numbers one by one, the largest of which is `width`: a count beside a large
+    sum is shown as narrow as it is. `largest_cells` bounds all cells together that an operator or a
+    utility takes.
     """
 
     step: Step
     mechanism: Mechanism
     width: int
-    copies: int = 1
+    copies: int | Fraction = 1
     cells: int = 1
     unlisted: tuple[str, ...] = ()
     points: Points | None = None
@@ -75,6 +77,9 @@ class Calibrated:
     def loss(self) -> Loss:
         """What the step costs."""
         loss = self.mechanism.loss()
+        if isinstance(self.copies, Fraction):
+            rho = self.copies * zcdp(loss)[0]
+            return ZCDP(rho, neighbours=loss.neighbours, unit=loss.unit)
         return loss if self.copies == 1 else loss * self.copies
 
 
