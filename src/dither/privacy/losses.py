@@ -352,6 +352,14 @@ class FixedPlan(Composed):
 
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
+class FixedNoise(FixedPlan):
+    """A plan of Gaussian noise alone, all of one question: it pays the curve of their sum."""
+
+    type = "fixed_noise"
+
+
+@stored(losses="losses")
+@dataclass(frozen=True, repr=False, eq=False)
 class Parallel(WrappingLoss):
     """Losses on disjoint parts of the units, each unit in one (rule parts-follow-the-unit)."""
 

@@ -42,6 +42,7 @@ _MOST_DIGITS = 50
 _LARGEST_SQUARE = 4096
 _LARGEST_EPSILON = 1000
 _ROOT_BITS = 64
+GRAINS = 1 << 32
 _EDGE_BITS = 128
 _FINENESS = 32
 _BELOW_ALL = Fraction(-64)
@@ -100,11 +101,48 @@ def find_planned_epsilon(
             square += count * kind.square  # Gaussians compose to one Gaussian, exactly
         else:
             counts[kind] += count
+    if square and not counts and isinstance(plan, losses.FixedNoise):
+        return find_gaussian_epsilon(square, delta)
     if square:
         counts[SampledNormal(Fraction(1), square)] = 1
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
         return None
     return _compose(tuple(sorted(counts.items(), key=_order_kinds)), delta)
+
+
+@lru_cache(maxsize=256)
+def find_gaussian_epsilon(square: Fraction, delta: Fraction) -> Fraction:
+    """The epsilon of Gaussian noise alone at `delta`, rounded up to a multiple of 2**-32.
+
+    `square` is (sensitivity / sigma)^2.
+
+    >>> float(find_gaussian_epsilon(Fraction(1), Fraction(1, 10**6)))
+    4.88661...
+    """
+    low, high = -1, GRAINS
+    while not is_gaussian_within(square, Fraction(high, GRAINS), delta):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = is_gaussian_within(square, Fraction(middle, GRAINS), delta)
+        low, high = (low, middle) if fits else (middle, high)
+    return Fraction(high, GRAINS)
+
+
+def is_gaussian_within(square: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether Gaussian noise alone is certainly (epsilon, delta)-DP.
+
+    Its delta is P(N <= m/2 - epsilon/m) - e^epsilon P(N <= -m/2 - epsilon/m), m = sensitivity /
+    sigma (Balle and Wang 2018, theorem 8).
+    """
+    mean = _root_up(square)
+    largest = normal_below(mean / 2 - epsilon / mean).high
+    least = _times_exponential(normal_below(-mean / 2 - epsilon / mean).low, epsilon)
+    return largest - least <= delta * _WHOLE
+
+
+def _root_up(square: Fraction) -> Fraction:
+    return Fraction(isqrt(int(square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
 
 
 def _order_kinds(counted: tuple[Kind, int]) -> tuple[bool, tuple[Fraction, ...]]:
@@ -248,7 +286,7 @@ def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     cell have an infinite loss for a unit that leaves, and that of its end for one that comes; those
     before the first one, if there are any, the other way round.
     """
-    mean = Fraction(isqrt(int(kind.square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
+    mean = _root_up(kind.square)
     fine = _choose_fine(kind, mean)
     leaving = Spread(fine, scale)
     coming = Spread(fine, scale)

@@ -35,10 +35,10 @@ from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
 from dither.plan.measured import measured_query
 from dither.privacy.charges.measures import zcdp
-from dither.privacy.kernel.families import FAMILIES
-from dither.privacy.kernel.request import Price, Request, Step
-from dither.privacy.kernel.rho_within import rho_within
-from dither.privacy.losses import ZCDP, Loss, compose
+from dither.privacy.kernel.families import BY_CURVE, FAMILIES
+from dither.privacy.kernel.request import Request, Step
+from dither.privacy.kernel.rho_within import rho_on_curve, rho_within
+from dither.privacy.losses import ZCDP, FixedNoise, Loss, compose
 from dither.privacy.mechanisms.protocol import Mechanism
 from dither.privacy.mechanisms.step_terms import Measure, StepTerms
 from dither.rules import PrivacyRule
@@ -105,7 +105,7 @@ def calibrate_queries(
     measures = _measures(request, measure)
     if selections and "rho" in measures:
         delta /= 2  # the other half is left for a conversion to epsilon
-    budget = _budget(request.price, measure, delta)
+    budget = _budget(request, measure, delta)
     delta_of_selection = delta / selections if selections else Fraction(0)
     shares = _shares(request, measures, budget, delta)
     return tuple(
@@ -165,8 +165,9 @@ def _measure(request: Request) -> Measure:
     raise RefusedError(f"no rule for the families {names}", rule=PrivacyRule.NO_RULE)
 
 
-def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
+def _budget(request: Request, measure: Measure, delta: Fraction) -> Fraction:
     """Convert the price into the measure of the steps; an epsilon may buy a rho."""
+    price = request.price
     if measure == price.name:
         return price.value
     if not delta:
@@ -175,7 +176,12 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
             "ask with Laplace noise, or rho= in a zCDP budget",
             rule=PrivacyRule.POT_RULE,
         )
-    return rho_within(price.value, delta)
+    return (rho_on_curve if _is_by_curve(request.steps) else rho_within)(price.value, delta)
+
+
+def _is_by_curve(steps: tuple[Step, ...]) -> bool:
+    """Whether all noise is rounded Gaussian noise that may be charged by its exact curve."""
+    return all(step.family == BY_CURVE for step in steps)
 
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
@@ -374,6 +380,8 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
 
 
 def loss_of(steps: tuple[Calibrated, ...]) -> Loss:
-    """Compose the losses of all steps into one."""
+    """Compose the losses of all steps into one; all are fixed before the first."""
     losses = [step.loss() for step in steps]
+    if _is_by_curve(tuple(step.step for step in steps)):
+        return FixedNoise(tuple(losses))
     return losses[0] if len(losses) == 1 else compose(*losses)
