@@ -229,12 +229,12 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         try:
             return self._ask(question, fresh, dry_run)
         except QueryError as refusal:
-            if (keys := self._list_keys(question)) is not None:
+            key = (self._kernel.version.number, repr(question))
+            split = self._splits.get(key)  # of a question that was rehearsed and answered before
+            if split is None and (keys := self._list_keys(question)) is not None:
                 return keys
             from dither.postprocess.ask_subquestions import ask_subquestions
 
-            key = (self._kernel.version.number, repr(question))
-            split = self._splits.get(key)  # of a question that was rehearsed and answered before
             result = ask_subquestions(
                 question,
                 refusal,

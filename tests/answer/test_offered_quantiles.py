@@ -54,7 +54,8 @@ def test_a_price_in_rho_counts_groups_by_the_squares_of_their_rows(tmp_path, mon
     con = asked.connection(tmp_path / "c", rows=asked.few_rows(3), **terms, **DELTAS)
     by_day = (
         "SELECT date, MEDIAN(cost) AS m FROM (SELECT patient_id, date, ward, AVG(cost) AS cost "
-        "FROM visits WHERE ward IN ('north', 'south') GROUP BY patient_id, date, ward) GROUP BY date"
+        "FROM visits WHERE ward IN ('north', 'south') GROUP BY patient_id, date, ward) "
+        "GROUP BY date"
     )
     (step,) = con._kernel.price(con.request(by_day, rho="0.1")).steps
     assert (step.step.family, step.copies) == ("exponential_by_rows", 10)

@@ -1,18 +1,22 @@
 """Statements that only pick columns of one answer: no engine is started for them.
 
-Starting an engine takes longer than to pick columns. `SELECT a, b AS c FROM part ORDER BY a` is
-read off the table; any other statement, and any column of a type that an engine might hand back
+To start an engine takes longer than to pick columns. `SELECT "a", b AS c FROM part ORDER BY a` is
+read off the table. Any other statement, and any column of a type that an engine might hand back
 differently, is left to the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
 
+_NAME = r'"[^"]+"|[A-Za-z_][A-Za-z0-9_]*'
+_LIST = rf"(?:(?:{_NAME})(?: AS (?:{_NAME}))?(?:, |(?= FROM |$)))+"
+_STATEMENT = re.compile(rf"SELECT ({_LIST}) FROM ({_NAME})(?: ORDER BY ({_LIST}))?")
+_OUTPUT = re.compile(rf"({_NAME})(?: AS ({_NAME}))?")
+_WORDS = {"distinct", "all", "desc", "null", "true", "false"}
 _SAME_TYPES = (
     pa.types.is_string,
     pa.types.is_int64,
@@ -21,7 +25,7 @@ _SAME_TYPES = (
     pa.types.is_date32,
     pa.types.is_decimal128,
 )
-_CLAUSES = {"expressions", "from_", "order"}
+_SORTED_TYPES = (pa.types.is_string, pa.types.is_int64)
 
 
 def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table | None:
@@ -33,47 +37,39 @@ def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.T
     >>> select_plain_columns("SELECT n + 1 AS m FROM part", {"part": table}) is None
     True
     """
-    tree = sqlglot.parse_one(statement, read="duckdb")
-    if not isinstance(tree, exp.Select):
+    match = _STATEMENT.fullmatch(statement)
+    table = None if match is None else tables.get(_bare(match[2]))
+    if match is None or table is None:
         return None
-    if any(value and clause not in _CLAUSES for clause, value in tree.args.items()):
+    outputs = list(_read_list(match[1]))
+    # ORDER BY names outputs first, and then columns of the table
+    named = {name.lower(): column for column, name in outputs}
+    sorted_by = [named.get(name.lower(), name) for _, name in _read_list(match[3] or "")]
+    columns = [column for column, _ in outputs]
+    if not all(_has_type(table, column, _SAME_TYPES) for column in columns):
         return None
-    source = tree.args["from_"].this
-    if not isinstance(source, exp.Table) or [
-        key for key, value in source.args.items() if value
-    ] != ["this"]:
+    if not all(_has_type(table, column, _SORTED_TYPES) for column in sorted_by):
         return None
-    table = tables.get(source.name)
-    if table is None:
-        return None
-    columns = [_name_column(output.unalias(), table) for output in tree.selects]
-    order = tree.args.get("order")
-    sorted_by = [] if order is None else [_name_sorted(term, table) for term in order.expressions]
-    picked = [name for name in (*columns, *sorted_by) if name is not None]
-    if len(picked) < len(columns) + len(sorted_by) or not picked:
+    if any(table[column].null_count for column in sorted_by):
         return None
     if sorted_by:
-        table = table.sort_by([(name, "ascending") for name in picked[len(columns) :]])
-    names = [output.alias_or_name for output in tree.selects]
-    return table.select(picked[: len(columns)]).rename_columns(names)
+        table = table.sort_by([(column, "ascending") for column in sorted_by])
+    return table.select(columns).rename_columns([name for _, name in outputs])
 
 
-def _name_column(node: exp.Expr, table: pa.Table) -> str | None:
-    """The column of the table that an expression is, if it is one of a type that stays."""
-    if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-        return None
-    if node.table or table.column_names.count(node.name) != 1:
-        return None
-    kind = table.schema.field(node.name).type
-    return node.name if any(holds(kind) for holds in _SAME_TYPES) else None
+def _read_list(text: str) -> Iterator[tuple[str, str]]:
+    """The columns of a list, each with the name that it gets."""
+    for match in _OUTPUT.finditer(text):
+        yield _bare(match[1]), _bare(match[2] or match[1])
 
 
-def _name_sorted(term: exp.Expr, table: pa.Table) -> str | None:
-    """The column of texts or whole numbers without nulls by which rows are sorted upwards."""
-    if not isinstance(term, exp.Ordered) or term.args.get("desc") or term.args.get("with_fill"):
-        return None
-    name = _name_column(term.this, table)
-    if name is None or table[name].null_count:
-        return None
-    kind = table.schema.field(name).type
-    return name if pa.types.is_string(kind) or pa.types.is_int64(kind) else None
+def _bare(name: str) -> str:
+    return name.removeprefix('"').removesuffix('"')
+
+
+def _has_type(table: pa.Table, column: str, kinds: tuple[object, ...]) -> bool:
+    """Whether the table has one column of exactly this name, and it has one of these types."""
+    if column.lower() in _WORDS or table.column_names.count(column) != 1:
+        return False
+    kind = table.schema.field(column).type
+    return any(callable(holds) and holds(kind) for holds in kinds)
