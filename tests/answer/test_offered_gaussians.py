@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
 
+from dither.privacy.charges.fixed_plans import find_gaussian_epsilon
+from dither.privacy.charges.rules import charge
+from dither.privacy.losses import FixedNoise
 from tests.answer import asked
 
 BY_DAY = "SELECT date, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY date"
@@ -33,6 +37,18 @@ def test_an_epsilon_buys_seven_percent_less_noise(con):
     spent = con.budget().pots[0].spent
     con.sql(BY_DAY, epsilon=1, fresh=True)
     assert F(999, 1000) < con.budget().pots[0].spent - spent <= 1
+
+
+def test_a_number_that_nobody_moves_costs_nothing_beside_others(con):
+    """Its loss is none, and the curve of the others is still what is paid."""
+    request = con.request(BY_DAY.replace("AS n", "AS n, SUM(0) AS z"), epsilon=1)
+    steps = tuple(replace(step, family="gaussian_by_curve") for step in request.steps)
+    priced = con._kernel.price(replace(request, steps=steps))
+    assert isinstance(priced.loss, FixedNoise)
+    people, nothing = (step.mechanism for step in priced.steps)
+    assert (people.sensitivity.l2_squared, nothing.sensitivity.l2_squared) == (20, 0)
+    alone = find_gaussian_epsilon(20 / people.sigma**2, F(1, 10**6))
+    assert charge(priced.loss, con._view().path[0].rule).amount == alone <= 1
 
 
 def test_an_answer_of_the_first_laws_stays_free(con):

@@ -318,6 +318,8 @@ def test_only_noise_of_one_question_pays_that_curve() -> None:
     assert alone == (fixed_plans.find_gaussian_epsilon(square, DELTA), DELTA)
     assert alone[0] < planned[0] < measures.approx(losses.Composed(noises), DELTA)[0]
     assert measures.zcdp(losses.FixedNoise(noises)) == measures.zcdp(losses.FixedPlan(noises))
+    nothing = losses.FixedNoise((*noises, losses.Pure(0)))  # a number that no unit moves
+    assert measures.approx(nothing, DELTA) == alone
     beside = losses.FixedNoise((*noises, losses.Pure("0.1")))
     assert measures.approx(beside, DELTA) == measures.approx(losses.FixedPlan(beside.losses), DELTA)
 

@@ -68,6 +68,7 @@ class KnownPair:
 
 
 Kind = SampledNormal | KnownPair
+_NOTHING = KnownPair(Fraction(0), Fraction(0))
 
 
 class Scale(NamedTuple):
@@ -101,7 +102,7 @@ def find_planned_epsilon(
             square += count * kind.square  # Gaussians compose to one Gaussian, exactly
         else:
             counts[kind] += count
-    if square and not counts and isinstance(plan, losses.FixedNoise):
+    if square and isinstance(plan, losses.FixedNoise) and counts.keys() <= {_NOTHING}:
         return find_gaussian_epsilon(square, delta)
     if square:
         counts[SampledNormal(Fraction(1), square)] = 1
