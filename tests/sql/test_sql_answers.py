@@ -125,8 +125,8 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT VARIANCE(cost) AS a, VAR_POP(cost) AS b, STDDEV(cost) AS c, STDDEV_POP(score) AS d, "
     "VAR_SAMP(score) AS e FROM visits",
     "SELECT COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county WHERE s.level = 1",
-    "SELECT ward, SUM(level) AS n FROM visits v, stations s WHERE v.county = s.county AND level < 2 "
-    "AND score > 0 GROUP BY ward",
+    "SELECT ward, SUM(level) AS n FROM visits v, stations s WHERE v.county = s.county AND level < "
+    "2 AND score > 0 GROUP BY ward",
     "SELECT COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county WHERE level = 1 OR "
     "urgent",
     "SELECT COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county WHERE s.county <> "
