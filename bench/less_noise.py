@@ -13,7 +13,7 @@ from common import line, options, report
 
 from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
-from dither.privacy.charges.fixed_plans import find_gaussian_epsilon
+from dither.privacy.charges.gaussian_curve import find_gaussian_epsilon
 from dither.privacy.charges.logarithms import epsilon_up
 from dither.privacy.kernel.rho_within import rho_on_curve, rho_within
 from dither.privacy.losses import Adjacency

@@ -7,7 +7,7 @@ from fractions import Fraction as F
 
 import pytest
 
-from dither.privacy.charges.fixed_plans import find_gaussian_epsilon
+from dither.privacy.charges.gaussian_curve import find_gaussian_epsilon
 from dither.privacy.charges.rules import charge
 from dither.privacy.losses import FixedNoise
 from tests.answer import asked

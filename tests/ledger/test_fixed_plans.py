@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from dither import accounting
 from dither.plan.norms import Sensitivity
 from dither.privacy import losses
-from dither.privacy.charges import fixed_plans, loss_grid, measures
+from dither.privacy.charges import fixed_plans, gaussian_curve, loss_grid, measures
 from dither.privacy.charges.fixed_plans import (
     KnownPair,
     SampledNormal,
@@ -301,11 +301,11 @@ def write_gaussian_delta(mean: mpf, epsilon: mpf) -> mpf:
 @pytest.mark.parametrize("square", [F(1, 10**6), F(1, 100), F(1), F(17, 3), F(9)])
 @pytest.mark.parametrize("delta", [F(1, 10**4), F(1, 10**9)])
 def test_noise_alone_pays_the_curve_of_one_gaussian(square: F, delta: F) -> None:
-    epsilon = fixed_plans.find_gaussian_epsilon(square, delta)
+    epsilon = gaussian_curve.find_gaussian_epsilon(square, delta)
     with mp.workprec(300):
         mean = mp.sqrt(to_real(square))
         assert write_gaussian_delta(mean, to_real(epsilon)) <= to_real(delta)
-        below = to_real(epsilon - F(2, fixed_plans.GRAINS))
+        below = to_real(epsilon - F(2, gaussian_curve.GRAINS))
         assert epsilon == 0 or write_gaussian_delta(mean, below) > to_real(delta)
 
 
@@ -315,7 +315,7 @@ def test_only_noise_of_one_question_pays_that_curve() -> None:
     alone = measures.approx(losses.FixedNoise(noises), DELTA)
     planned = measures.approx(losses.FixedPlan(noises), DELTA)
     square = F(3, 25) + F(2, 49)
-    assert alone == (fixed_plans.find_gaussian_epsilon(square, DELTA), DELTA)
+    assert alone == (gaussian_curve.find_gaussian_epsilon(square, DELTA), DELTA)
     assert alone[0] < planned[0] < measures.approx(losses.Composed(noises), DELTA)[0]
     assert measures.zcdp(losses.FixedNoise(noises)) == measures.zcdp(losses.FixedPlan(noises))
     nothing = losses.FixedNoise((*noises, losses.Pure(0)))  # a number that no unit moves

@@ -17,10 +17,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import floor, isqrt
+from math import floor
 from typing import NamedTuple
 
 from dither.privacy import losses
+from dither.privacy.charges.gaussian_curve import (
+    find_gaussian_epsilon,
+    root_up,
+    times_exponential,
+)
 from dither.privacy.charges.logarithms import log_down, log_up
 from dither.privacy.charges.loss_grid import (
     LONGEST,
@@ -41,8 +46,6 @@ _MOST_KINDS = 8
 _MOST_DIGITS = 50
 _LARGEST_SQUARE = 4096
 _LARGEST_EPSILON = 1000
-_ROOT_BITS = 64
-GRAINS = 1 << 32
 _EDGE_BITS = 128
 _FINENESS = 32
 _BELOW_ALL = Fraction(-64)
@@ -109,41 +112,6 @@ def find_planned_epsilon(
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
         return None
     return _compose(tuple(sorted(counts.items(), key=_order_kinds)), delta)
-
-
-@lru_cache(maxsize=256)
-def find_gaussian_epsilon(square: Fraction, delta: Fraction) -> Fraction:
-    """The epsilon of Gaussian noise alone at `delta`, rounded up to a multiple of 2**-32.
-
-    `square` is (sensitivity / sigma)^2.
-
-    >>> float(find_gaussian_epsilon(Fraction(1), Fraction(1, 10**6)))
-    4.88661...
-    """
-    low, high = -1, GRAINS
-    while not is_gaussian_within(square, Fraction(high, GRAINS), delta):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = is_gaussian_within(square, Fraction(middle, GRAINS), delta)
-        low, high = (low, middle) if fits else (middle, high)
-    return Fraction(high, GRAINS)
-
-
-def is_gaussian_within(square: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether Gaussian noise alone is certainly (epsilon, delta)-DP.
-
-    Its delta is P(N <= m/2 - epsilon/m) - e^epsilon P(N <= -m/2 - epsilon/m), m = sensitivity /
-    sigma (Balle and Wang 2018, theorem 8).
-    """
-    mean = _root_up(square)
-    largest = normal_below(mean / 2 - epsilon / mean).high
-    least = _times_exponential(normal_below(-mean / 2 - epsilon / mean).low, epsilon)
-    return largest - least <= delta * _WHOLE
-
-
-def _root_up(square: Fraction) -> Fraction:
-    return Fraction(isqrt(int(square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
 
 
 def _order_kinds(counted: tuple[Kind, int]) -> tuple[bool, tuple[Fraction, ...]]:
@@ -260,7 +228,7 @@ class Spread:
         """
         step = Fraction(2) ** -self.fine
         decay = exp_minus((high - low) * step, BITS)
-        scaled = _times_exponential(other.low, low * step)
+        scaled = times_exponential(other.low, low * step)
         share = (scaled << BITS) - mass.high * decay.high
         total = self.scale.up(mass.high)
         lower = min(total, max(0, self.scale.down(share // (_WHOLE - decay.low))))
@@ -273,12 +241,6 @@ class Spread:
         return shorten(LossLaw(self.fine, first, listed, infinite), self.scale.spare)
 
 
-def _times_exponential(value: int, exponent: Fraction) -> int:
-    """value * e^exponent, rounded down."""
-    power = exp_minus(abs(exponent), BITS)
-    return value * power.low >> BITS if exponent < 0 else (value << BITS) // power.high
-
-
 def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The loss of (1-q) N(0,1) + q N(mean,1) towards N(0,1), and the other way round.
 
@@ -287,7 +249,7 @@ def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     cell have an infinite loss for a unit that leaves, and that of its end for one that comes; those
     before the first one, if there are any, the other way round.
     """
-    mean = _root_up(kind.square)
+    mean = root_up(kind.square)
     fine = _choose_fine(kind, mean)
     leaving = Spread(fine, scale)
     coming = Spread(fine, scale)

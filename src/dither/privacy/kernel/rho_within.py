@@ -9,7 +9,7 @@ from functools import lru_cache
 from dither.canonical import number_text
 from dither.errors import ParameterError
 from dither.privacy.charges.conversions import rho_for
-from dither.privacy.charges.fixed_plans import GRAINS, is_gaussian_within
+from dither.privacy.charges.gaussian_curve import GRAINS, is_gaussian_within
 from dither.privacy.charges.logarithms import epsilon_up
 
 _LESS = 1 - Fraction(1, 2**20)
