@@ -162,6 +162,7 @@ def loss_samples() -> list[losses.Loss]:
         losses.Pure(1) + losses.Pure("0.5"),
         losses.RoundedGaussian(10, 9),
         losses.FixedPlan((losses.PoissonSampled("0.01", losses.RoundedGaussian(10, 9)) * 3,)),
+        losses.FixedNoise((losses.RoundedGaussian(10, 9), losses.RoundedGaussian(7, 4))),
     ]
 
 

@@ -60,6 +60,7 @@ WRAPPED = [
     Repeated(Pure(1), 3),
     Composed((Pure(1), Pure(2))),
     losses.FixedPlan((Pure(1), Pure(2))),
+    losses.FixedNoise((losses.RoundedGaussian(2, 1),)),
     Parallel((Pure(1), Pure(2))),
     RandomizedResponse(1),
     losses.Shuffled(1, 100, theorem="FMT21"),

@@ -35,7 +35,7 @@ from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
 from dither.answer.plain_marginal import find_plain_marginal
-from dither.answer.preview import Preview, make_preview
+from dither.answer.preview import Preview, make_charge_preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
@@ -229,17 +229,17 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         try:
             return self._ask(question, fresh, dry_run)
         except QueryError as refusal:
-            if (keys := self._list_keys(question)) is not None:
+            key = (self._kernel.version.number, repr(question))
+            split = self._splits.get(key)  # of a question that was rehearsed and answered before
+            if split is None and (keys := self._list_keys(question)) is not None:
                 return keys
             from dither.postprocess.ask_subquestions import ask_subquestions
 
-            key = (self._kernel.version.number, repr(question))
-            split = self._splits.get(key)  # of a question that was rehearsed and answered before
             result = ask_subquestions(
                 question,
                 refusal,
                 self.catalog,
-                lambda subquestion: self._preview(subquestion, finds_earlier=False)[1],
+                lambda subquestion: self._preview_charge(subquestion, fresh),
                 None if split else lambda subquestion: self._ask(subquestion, False, True),
                 lambda subquestion: self._ask(subquestion, fresh, dry_run),
                 self._curator.read_public,
@@ -357,6 +357,18 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         is_new = finds_earlier and not stored
         earlier = self._find_earlier(offered, view, is_stored=False) if is_new else None
         return offered, replace(preview, earlier=None if earlier is None else earlier.describe())
+
+    def _preview_charge(self, question: Asked, fresh: bool) -> Preview:
+        """What one answer would cost, without its errors; of `fresh` ones none is looked for."""
+        view = self._view()
+        bound = self._offers.bind(question)
+        price = read_price(question, bound.dialect)
+        offered = self._offers.offer(bound, question, price, view)
+        if not fresh:
+            offered = self._find_stored(bound, question, price, view, offered)
+        pot = next((pot for pot in self._curator.list_pots() if pot.name == self._pot), None)
+        stored = not fresh and pot is not None and self._curator.has_answer(offered.priced)
+        return make_charge_preview(offered.priced, pot, quote_charge(pot, offered.priced), stored)
 
     def _find_stored(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered

@@ -121,7 +121,7 @@ def test_the_family_is_the_one_with_less_error(tmp_path):
     }
     many = ", ".join(f"COUNT_IF(age > {10 + i}) AS c{i}" for i in range(40))
     assert {s.family for s in con.request(f"SELECT {many} FROM patients", epsilon=1).steps} == {
-        "gaussian"
+        "gaussian_by_curve"
     }
     assert list_families(con._kernel.view("total"), Price(None, F(1))) == ["gaussian"]
 

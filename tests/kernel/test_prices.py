@@ -11,7 +11,7 @@ import pytest
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.measures import rho_of_pure
 from dither.privacy.loss_documents import read_loss
-from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
+from dither.privacy.mechanisms import IntegerLaplace, IntegerRoundedGaussian
 from tests.datasets.regional_clinic import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
 F = Fraction
@@ -67,7 +67,7 @@ def test_an_approx_pot_takes_its_stated_delta_only_when_noise_needs_it(visits: C
         "0/1",
     ]
     many = con.sql(MANY, epsilon=1)  # forty-eight sums: Gaussian noise is smaller
-    assert many.columns[0].mechanism == "IntegerGaussian"
+    assert many.columns[0].mechanism == "IntegerRoundedGaussian"
     amount, delta = map(F, many.info["charges"]["total"])
     assert F("0.999") < amount <= 1 and delta == F(1, 10**6)
     pot = visits.ledger().pot("total")
@@ -83,7 +83,7 @@ def test_the_smaller_noise_is_chosen_without_data(visits: Clinic) -> None:
     offers = [
         kernel.price(con.request(sql, epsilon=1)).steps[0].mechanism for sql in (ALL_VISITS, MANY)
     ]
-    assert isinstance(offers[0], IntegerLaplace) and isinstance(offers[1], IntegerGaussian)
+    assert isinstance(offers[0], IntegerLaplace) and isinstance(offers[1], IntegerRoundedGaussian)
     assert visits.spent() == {"total": 0}
 
 

@@ -11,8 +11,9 @@ import pytest
 from mpmath import mp, mpf
 
 from dither import accounting
+from dither.plan.norms import Sensitivity
 from dither.privacy import losses
-from dither.privacy.charges import fixed_plans, loss_grid, measures
+from dither.privacy.charges import fixed_plans, gaussian_curve, loss_grid, measures
 from dither.privacy.charges.fixed_plans import (
     KnownPair,
     SampledNormal,
@@ -21,6 +22,8 @@ from dither.privacy.charges.fixed_plans import (
 )
 from dither.privacy.charges.loss_grid import LossLaw, coarsen, convolve, find_epsilon, trim
 from dither.privacy.charges.normal import normal_below
+from dither.privacy.kernel.rho_within import rho_on_curve, rho_within
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 from tests.evidence import to_real
 
 SCALE = Scale(25, 10**10)
@@ -286,6 +289,64 @@ def test_events_of_the_same_two_numbers_are_not_taken_for_each_other() -> None:
     assert price(losses.FixedPlan((noise, known))) >= alone > 5
     assert find_planned_epsilon(noise * 100, DELTA, measures.pair) < F(1, 10)
     assert find_planned_epsilon(known, DELTA, measures.pair) == alone
+
+
+def write_gaussian_delta(mean: mpf, epsilon: mpf) -> mpf:
+    """The delta of N(mean, 1) against N(0, 1) (Balle and Wang 2018, theorem 8)."""
+    return mp.ncdf(mean / 2 - epsilon / mean) - mp.exp(epsilon) * mp.ncdf(
+        -mean / 2 - epsilon / mean
+    )
+
+
+@pytest.mark.parametrize("square", [F(1, 10**6), F(1, 100), F(1), F(17, 3), F(9)])
+@pytest.mark.parametrize("delta", [F(1, 10**4), F(1, 10**9)])
+def test_noise_alone_pays_the_curve_of_one_gaussian(square: F, delta: F) -> None:
+    epsilon = gaussian_curve.find_gaussian_epsilon(square, delta)
+    with mp.workprec(300):
+        mean = mp.sqrt(to_real(square))
+        assert write_gaussian_delta(mean, to_real(epsilon)) <= to_real(delta)
+        below = to_real(epsilon - F(2, gaussian_curve.GRAINS))
+        assert epsilon == 0 or write_gaussian_delta(mean, below) > to_real(delta)
+
+
+def test_only_noise_of_one_question_pays_that_curve() -> None:
+    """Leases of Gaussian steps were charged by the grid, and every auditor computes it anew."""
+    noises = (losses.RoundedGaussian(5, 3), losses.RoundedGaussian(7, 2))
+    alone = measures.approx(losses.FixedNoise(noises), DELTA)
+    planned = measures.approx(losses.FixedPlan(noises), DELTA)
+    square = F(3, 25) + F(2, 49)
+    assert alone == (gaussian_curve.find_gaussian_epsilon(square, DELTA), DELTA)
+    assert alone[0] < planned[0] < measures.approx(losses.Composed(noises), DELTA)[0]
+    assert measures.zcdp(losses.FixedNoise(noises)) == measures.zcdp(losses.FixedPlan(noises))
+    nothing = losses.FixedNoise((*noises, losses.Pure(0)))  # a number that no unit moves
+    assert measures.approx(nothing, DELTA) == alone
+    beside = losses.FixedNoise((*noises, losses.Pure("0.1")))
+    assert measures.approx(beside, DELTA) == measures.approx(losses.FixedPlan(beside.losses), DELTA)
+
+
+def test_rounded_noise_that_an_epsilon_buys_is_within_it() -> None:
+    """The exact law, k = 0..3 cells moved by one; planted: noise of a tenth less."""
+    epsilon, delta = F(1), F(1, 10**6)
+    sigma = IntegerRoundedGaussian.for_rho(
+        rho_on_curve(epsilon, delta), Sensitivity.of(largest=1)
+    ).sigma
+    assert (
+        sigma
+        < F(94, 100)
+        * IntegerRoundedGaussian.for_rho(
+            rho_within(epsilon, delta), Sensitivity.of(largest=1)
+        ).sigma
+    )
+    for scale, is_within in ((sigma, True), (sigma * F(9, 10), False)):
+        masses = [
+            mp.ncdf((k + mpf(1) / 2) / to_real(scale)) - mp.ncdf((k - mpf(1) / 2) / to_real(scale))
+            for k in range(-80, 82)
+        ]
+        spent = sum(
+            max(mpf(0), here - mp.exp(1) * there)
+            for here, there in zip(masses[1:], masses, strict=False)
+        )
+        assert (spent <= to_real(delta)) is is_within
 
 
 @pytest.mark.parametrize("bits", [129, 260])

@@ -96,6 +96,7 @@ PURE_LOSSES: list[tuple[Loss, Fraction]] = [
     (losses.Parallel(tuple(Pure(e, neighbours="replace") for e in (1, 3, 2))), Fraction(5)),
     (losses.Parallel((Pure(1, neighbours="replace"),)), Fraction(1)),
     (losses.FixedPlan((Pure(1), Pure(2))), Fraction(3)),
+    (losses.FixedNoise((Pure(1), Pure(2))), Fraction(3)),
     ((losses.Parallel((Pure(1), Pure(2) + Pure(2))) + Pure(1)) * 2, Fraction(10)),
     (losses.PoissonSampled("0.1", Pure(1, neighbours="replace")), Fraction(1)),
 ]

@@ -46,6 +46,7 @@ SAMPLES: list[Loss] = [
     Pure(1) + losses.DiscreteGaussian(10, 1),
     losses.Parallel((Pure(1), Pure(2))),
     losses.FixedPlan((losses.PoissonSampled("0.1", losses.RoundedGaussian(2, 1)) * 5,)),
+    losses.FixedNoise((losses.RoundedGaussian(2, 1),)),
 ]
 
 

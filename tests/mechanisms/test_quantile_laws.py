@@ -133,11 +133,11 @@ def neighbours_of(catalog):
             yield from itertools.permutations(victims[::3], 2)
 
 
-def searched(name, neighbours, price):
+def searched(name, neighbours, price, family="exponential"):
     text = write_catalog(COLUMNS, name="v", owner="person", neighbours=neighbours, rows_per_unit=2)
     catalog = parse(text)
     steps = calibrate(
-        Request(tuple(Step(q, "exponential", F(1)) for q in ASKED[name]), price, "total"), catalog
+        Request(tuple(Step(q, family, F(1)) for q in ASKED[name]), price, "total"), catalog
     )
     return steps, *worst(steps, list(neighbours_of(catalog)))
 
@@ -151,6 +151,16 @@ def test_no_neighbours_are_told_apart_better_than_was_charged(name, neighbours, 
     charged = charge(loss, Rule("pure")).amount, charge(loss, ZCDP).amount
     assert charged[0 if price.rho is None else 1] <= price.value
     assert 0 < epsilon <= charged[0] + 1e-9 and 0 < rho <= charged[1] + 1e-9
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    "name", ["one row in each group", pytest.param("joint", marks=pytest.mark.all)]
+)
+def test_rhos_of_groups_add_up_by_the_squares_of_their_rows(name, neighbours):
+    steps, _, rho = searched(name, neighbours, Price(None, F(1, 10)), "exponential_by_rows")
+    charged = charge(loss_of(steps), ZCDP).amount
+    assert charged <= F(1, 10) and 0 < rho <= charged + 1e-9
 
 
 def test_the_search_finds_a_scale_for_the_rows_of_one_cell(monkeypatch):

@@ -6,10 +6,14 @@ import itertools
 import math
 from fractions import Fraction as F
 from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from dither.plan.algebra import Quantiles, Scan
+from dither.plan.sensitivity import Reach
 from dither.privacy.mechanisms import quantile
 from dither.privacy.mechanisms.quantile import (
     FlippedQuantile,
@@ -18,9 +22,10 @@ from dither.privacy.mechanisms.quantile import (
     row_range,
 )
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
-from dither.privacy.mechanisms.quantile_families import count_ranges
+from dither.privacy.mechanisms.quantile_families import choose_row_ranges
 from dither.privacy.mechanisms.quantile_runs import rank_scores
 from dither.privacy.mechanisms.quantiles import JointQuantiles
+from dither.privacy.mechanisms.step_terms import StepTerms
 
 SHARES = [F(0), F(1, 4), F(1, 2), F(2, 3), F(1)]
 GRID = 3
@@ -151,52 +156,72 @@ def list_parts(rows: int, largest: int):
         yield from ((first, *rest) for rest in list_parts(rows - first, first))
 
 
-def count_boxes(parts: tuple[int, ...], room: int) -> int:
-    """The least number of boxes of so much room that hold all parts, by trying all ways."""
+@cache
+def find_divergence(rows: int, most: int, order: float) -> float:
+    """The largest Renyi divergence of a median when so many rows come or go, over small groups.
 
-    def place(position: int, boxes: tuple[int, ...]) -> int:
-        if position == len(parts):
-            return len(boxes)
-        part = parts[position]
-        ways = [
-            place(position + 1, (*boxes[:i], box + part, *boxes[i + 1 :]))
-            for i, box in enumerate(boxes)
-            if box + part <= room
-        ]
-        return min([*ways, place(position + 1, (*boxes, part))])
-
-    return place(0, ())
-
-
-def find_most_boxes(rows: int, room: int) -> int:
-    return max(count_boxes(parts, room) for parts in list_parts(rows, room))
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3, 6, pytest.param(9, marks=pytest.mark.all)])
-def test_boxes_of_cells_are_as_many_as_ranges_are_charged(rows):
-    """However the rows of a unit lie in cells, so many boxes hold them: a box is one range."""
-    for room in range(1, rows + 1):
-        assert find_most_boxes(rows, room) <= count_ranges(rows, room) <= rows
+    Its price is a range of 3/2 for `most` rows.
+    """
+    choice = Quantile(F(1, 2), F(3, 2), most, by_rows=True)
+    worst = 0.0
+    for before in itertools.product(range(2), repeat=GRID):
+        for cells in itertools.combinations_with_replacement(range(GRID), rows):
+            after = list(before)
+            for cell in cells:
+                after[cell] += 1
+            laws = weights_of(choice, before), weights_of(choice, tuple(after))
+            for law, other in (laws, laws[::-1]):
+                moment = sum(p**order * q ** (1 - order) for p, q in zip(law, other, strict=True))
+                worst = max(worst, math.log(moment) / (order - 1))
+    return worst
 
 
-def test_fewer_ranges_than_boxes_would_be_seen():
-    """Planted: k/r copies. Six rows, two in each of three cells, need three boxes of three."""
-    assert find_most_boxes(6, 3) == count_ranges(6, 3) == 3 > 6 // 3
-    assert find_most_boxes(8, 4) > 8 // 4
+def find_excess_in_rho(rows: int, most: int, copies: F) -> float:
+    """The worst of all ways to lay rows into groups, less the charge of so many ranges."""
+    return max(
+        sum(find_divergence(part, most, order) for part in parts)
+        - float(copies) * 1.5**2 / 8 * order
+        for parts in list_parts(rows, most)
+        for order in (1.5, 8.0)
+    )
 
 
-def test_ranges_in_rho_follow_from_the_boxes():
-    """The Renyi divergence of three choices, two rows in each, is below that of three ranges."""
-    epsilon = F(3, 2)
-    choice = Quantile(F(1, 2), epsilon, 3, by_rows=True)
-    law = weights_of(choice, (4, 1, 0, 5))
-    other = weights_of(choice, (6, 1, 0, 5))
-    for order in (1.5, 2.0, 8.0, 64.0):
-        each = math.log(sum(p**order * q ** (1 - order) for p, q in zip(law, other, strict=True)))
-        assert 3 * each / (order - 1) <= count_ranges(6, 3) * float(epsilon) ** 2 / 8 * order
+@pytest.mark.parametrize(("rows", "most"), [(3, 2), (6, 3), (5, 2), (4, 4)])
+def test_rhos_of_groups_are_within_rows_over_rows_of_one_group(rows, most):
+    """However the rows of a unit lie in groups: sum (j/r)^2 <= k/r."""
+    assert find_excess_in_rho(rows, most, F(rows, most)) <= 1e-9
+    squares = max(sum(F(part, most) ** 2 for part in parts) for parts in list_parts(rows, most))
+    assert rows // most <= squares <= F(rows, most)
 
 
-def weights_of(choice: Quantile, counts: tuple[int, ...]) -> list[float]:
+def test_fewer_copies_would_be_seen():
+    """Planted: a copy less. Two rows of one value, few against the empty cells on both sides: two
+    rows more below move all of these apart by the whole range."""
+    choice = Quantile(F(1, 2), F(1, 2), 2, by_rows=True)
+    before, after = np.zeros((2, 201), np.int64)
+    before[100] = after[100] = after[0] = 2
+    laws = weights_of(choice, before), weights_of(choice, after)
+    moment = sum(p**2 / q for p, q in zip(*laws, strict=True))
+    ranges = 3 * math.log(moment) / (0.5**2 / 8 * 2)
+    assert 2.5 < ranges <= F(6, 2)
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_price_in_rho_is_for_rows_over_rows_of_one_group(neighbours):
+    """Twenty rows, at most two on one day: noise of 2 sqrt(10) rows, not of 20 or 2 sqrt(20)."""
+    pairs = 2 if neighbours == "replace" else 1
+    terms = cast(
+        StepTerms,
+        SimpleNamespace(
+            query=Quantiles(Scan("visits"), ("date",), "cost", (F(1, 2),)),
+            analysed=SimpleNamespace(reach=Reach(20 * pairs, 20 * pairs, 2), neighbours=neighbours),
+            measure="rho",
+        ),
+    )
+    assert choose_row_ranges(terms) == (2 * pairs, F(10), True)
+
+
+def weights_of(choice: Quantile, counts: Any) -> list[float]:
     """The law of a choice over the cells of a histogram."""
     below = np.cumsum(counts) - counts
     scores = rank_scores(below, np.array(counts), sum(counts), choice.q)

@@ -68,6 +68,15 @@ BOUNDS = [
     (f"SELECT COUNT(*) AS n {JOIN} AND p.kind IS NULL", 60, 60),
     ("SELECT COUNT(*) AS n FROM sales s JOIN (SELECT drug AS d FROM prices WHERE year = 2020) p "
      "ON s.drug = p.d", 10, 60),
+    (f"SELECT COUNT(*) AS n {JOIN} WHERE p.year = 2020", 10, 60),
+    (f"SELECT COUNT(*) AS n {JOIN} WHERE year IN (2020, 2021) AND s.drug > 3", 20, 60),
+    (f"SELECT COUNT(*) AS n {JOIN} WHERE year = 2020 OR s.drug = 3", 60, 60),
+    (f"SELECT COUNT(*) AS n {JOIN} WHERE p.year = s.drug + 2000", 60, 60),
+    ("SELECT COUNT(*) AS n FROM sales s, prices p WHERE s.drug = p.drug AND p.kind = 'net'",
+     20, 60),
+    # rows without a match are kept, and WHERE is asked of them too
+    ("SELECT COUNT(*) AS n FROM sales s LEFT JOIN prices p ON s.drug = p.drug WHERE year = 2020",
+     60, 60),
 ]  # fmt: skip
 
 

@@ -286,6 +286,12 @@ ACCEPTED: dict[str, list[str | tuple[str, str]]] = {
             "VARP(cost) AS d FROM visits",
             "SELECT VAR_SAMP(cost), STDDEV(cost), STDDEV_POP(cost), VAR_POP(cost) FROM visits",
         ),
+        (
+            "SELECT ward, APPROX_COUNT_DISTINCT(patient_id) AS n, APPROX_COUNT_DISTINCT(score) AS "
+            "s FROM visits GROUP BY ward",
+            "SELECT ward, COUNT(DISTINCT patient_id), COUNT(DISTINCT score) FROM visits GROUP BY "
+            "ward",
+        ),
         "SELECT SKEWNESS(cost) AS s FROM visits",
         "SELECT MODE(ward) AS m FROM visits",
         "SELECT county, MODE(score) AS m FROM visits GROUP BY county",

@@ -124,8 +124,18 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "0) AS d FROM visits",
     "SELECT VARIANCE(cost) AS a, VAR_POP(cost) AS b, STDDEV(cost) AS c, STDDEV_POP(score) AS d, "
     "VAR_SAMP(score) AS e FROM visits",
-    "SELECT SKEWNESS(cost) AS a, SKEWNESS(score) AS b FROM visits",
-    "SELECT ward, SKEWNESS(cost) FILTER (WHERE score > 0) AS s FROM visits GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county WHERE s.level = 1",
+    "SELECT ward, SUM(level) AS n FROM visits v, stations s WHERE v.county = s.county AND level < "
+    "2 AND score > 0 GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county WHERE level = 1 OR "
+    "urgent",
+    "SELECT COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county WHERE s.county <> "
+    "'ash' AND NOT level = 2",
+    # of 500,001 values of cost cubes would need more noise than can be drawn: it is rounded
+    ("SELECT SKEWNESS(cost) AS a, SKEWNESS(score) AS b FROM visits",
+     "SELECT SKEWNESS(ROUND(cost, 1)), SKEWNESS(score) FROM visits"),
+    ("SELECT ward, SKEWNESS(cost) FILTER (WHERE score > 0) AS s FROM visits GROUP BY ward",
+     "SELECT ward, SKEWNESS(ROUND(cost, 1)) FILTER (WHERE score > 0) FROM visits GROUP BY ward"),
     "SELECT ward, STDDEV_SAMP(cost) AS s, AVG(cost) AS m, SUM(cost) AS t FROM visits GROUP BY ward",
     "SELECT COVAR_POP(cost, score) AS a, COVAR_SAMP(cost, score) AS b, CORR(cost, score) AS c FROM "
     "visits",

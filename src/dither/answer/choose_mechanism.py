@@ -37,11 +37,12 @@ from dither.answer.split import (
 )
 from dither.errors import DitherError
 from dither.laws import KeyErrorLaw, find_error_law
-from dither.plan.algebra import Keys, Quantiles
+from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_queries, check_keys
 from dither.privacy.kernel.families import (
+    BY_CURVE,
     FIRST_LAWS,
     NEWEST_LAWS,
     Measure,
@@ -56,6 +57,7 @@ from dither.question.recipe import Recipe
 
 Renewal: TypeAlias = Mapping[Family, Family]
 BY_THRESHOLD: Renewal = {"geometric_keys": "threshold_keys", "gaussian_keys": "threshold_keys"}
+BY_EXACT_CURVE: Renewal = {"gaussian": BY_CURVE}
 BY_ROWS: Renewal = {
     "permute_and_flip": "permute_and_flip_by_rows",
     "exponential": "exponential_by_rows",
@@ -309,7 +311,9 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
 
     A threshold with Gaussian noise selects keys. It is priced in rho, which an epsilon buys where
     the pot states a delta for each question, and it needs fewer owners where one unit has many
-    keys. Quantiles may count rows one by one, which is another law where units are replaced.
+    keys. Quantiles may count rows one by one, which is another law where units are replaced, and
+    in rho where one group can have only a part of a unit's rows. Gaussian noise alone may be
+    charged by its exact curve where epsilons are added up.
     """
     renewals: list[Renewal] = [{}]
     if pricing.laws == FIRST_LAWS:
@@ -317,8 +321,12 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
     is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
     if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
         renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
-    is_replaced = pricing.analyses.catalog.neighbours == "replace"
-    if is_replaced and any(isinstance(query, Quantiles) for query in recipe.queries):
+    is_noise_alone = all(isinstance(query, Cells) for query in recipe.queries)
+    is_converted = pricing.price.epsilon is not None and can_buy_rho(pricing.view)
+    if is_converted and adds_up_epsilons(pricing.view) and is_noise_alone:
+        renewals += [{**renewal, **BY_EXACT_CURVE} for renewal in renewals]
+    is_other = pricing.price.epsilon is None or pricing.analyses.catalog.neighbours == "replace"
+    if is_other and any(isinstance(query, Quantiles) for query in recipe.queries):
         renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
     return renewals
 

@@ -159,11 +159,11 @@ def _describe_sensitivity(calibrated: Calibrated) -> str:
     if not isinstance(calibrated.step.query, Quantiles):
         return words
     is_together = calibrated.copies == 1 and calibrated.cells > 1
-    return (
-        f"{words} in all cells together"
-        if is_together
-        else f"{words} in each of {calibrated.copies:,} cells"
-    )
+    if is_together:
+        return f"{words} in all cells together"
+    if isinstance(calibrated.copies, Fraction):
+        return f"{words} in one cell, {float(calibrated.copies):,g} times as many in all"
+    return f"{words} in each of {calibrated.copies:,} cells"
 
 
 def _scale(parameters: Mapping[str, Fraction]) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from dither.answer.blocks import list_keys
+from dither.answer.shown_keys import count_shown_keys
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.figures import write_figure
@@ -69,6 +70,8 @@ def check_bins(recipe: Recipe, is_paid: Callable[[], bool]) -> None:
 def _ask_for_bin(key: KeyColumn) -> str | None:
     """Write the advice to group by a bin, for a numeric key of very many values; else None."""
     if key_kind(key) not in ("integer", "number"):
+        return None
+    if count_shown_keys(key.domain) <= _MOST_NUMBERS:
         return None
     numbers = [value for value in list_keys(key) if isinstance(value, (int, float, Fraction))]
     if len(numbers) <= _MOST_NUMBERS:

@@ -5,7 +5,7 @@ Reads no data, spends nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -292,23 +292,32 @@ def make_preview(
 ) -> Preview:
     """Make the preview of a priced question."""
     mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
-    price = priced.request.price
-    measure = price.name if pot is None else pot.rule.measure
     cells = [count_cells(recipe, grouping_set) for grouping_set in recipe.sets]
-    return Preview(
-        price.value,
-        price.name,
-        Amounts(charged.amount, charged.delta),
-        measure,
-        None
+    return replace(
+        make_charge_preview(priced, pot, charged, stored),
+        rows=None
         if any(count is None for count in cells)
         else limit_rows(recipe, count_listed_rows(recipe)),
-        terms.level,
-        list_preview_columns(recipe, mechanisms, terms),
-        None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),
-        stored,
-        terms.group_size,
-        find_size_shown(mechanisms),
-        within,
-        terms.analyses.catalog.unit.label,
+        confidence=terms.level,
+        columns=list_preview_columns(recipe, mechanisms, terms),
+        group_size=terms.group_size,
+        smallest_group=find_size_shown(mechanisms),
+        within=within,
+        unit=terms.analyses.catalog.unit.label,
+    )
+
+
+def make_charge_preview(priced: Priced, pot: Pot | None, charged: Charge, stored: bool) -> Preview:
+    """Preview what a question takes from its pot, and none of its errors."""
+    price = priced.request.price
+    return Preview(
+        price=price.value,
+        measure=price.name,
+        charged=Amounts(charged.amount, charged.delta),
+        charged_in=price.name if pot is None else pot.rule.measure,
+        rows=None,
+        confidence=Fraction(0),
+        columns=(),
+        balance=None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),
+        stored=stored,
     )

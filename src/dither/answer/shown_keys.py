@@ -13,7 +13,12 @@ Key = str | int | bool | float | datetime.date | datetime.datetime | None
 def list_shown_keys(domain: Domain) -> list[Key]:
     """List what a person sees for each code of a key, in order."""
     keys = list_keys("key", domain)
-    labels: list[Key] = [_label_grid_point(domain, keys.first + code) for code in range(keys.size)]
+    points = range(keys.first, keys.first + keys.size)
+    labels: list[Key]
+    if domain.kind == "number" and domain.step == 1:
+        labels = list(points)
+    else:
+        labels = [_label_grid_point(domain, point) for point in points]
     return [*labels, None] if domain.nullable else labels
 
 

@@ -21,6 +21,7 @@ from dither.answer.result import Result
 from dither.canonical import Number, fraction_text
 from dither.errors import ParameterError, QueryError
 from dither.postprocess.locked_engine import run_statement
+from dither.postprocess.plain_selection import select_plain_columns
 from dither.postprocess.query_tree import PUBLIC_PREFIX
 from dither.postprocess.split_question import AskedNumber, SplitQuestion
 from dither.privacy.kernel.kernel import Release
@@ -212,7 +213,7 @@ def compute_number(
     conditions with it are unknown, as in SQL. What is no number is refused in the rehearsal.
     """
     tables = {name: answer.table for name, answer in answers.items()}
-    table = run_statement(scalar.statement, {**tables, **public_rows})
+    table = _compute_rows(scalar.statement, {**tables, **public_rows})
     kind = table.schema.types[-1]
     is_number = any(holds(kind) for holds in _NUMBERS)
     if not is_number or (scalar.case is None and table.num_rows > 1):
@@ -249,11 +250,17 @@ def _compute_table(
         subquestion.name: answer.table
         for subquestion, answer in zip(split.subquestions, answers, strict=True)
     }
-    table = run_statement(_add_intervals(split, tables), {**tables, **public_rows})
+    table = _compute_rows(_add_intervals(split, tables), {**tables, **public_rows})
     names = [name.lower() for name in table.column_names]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise QueryError(f"two columns would be called {twice}: rename one with AS")
     return table
+
+
+def _compute_rows(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The rows of a statement: read off a table where it only picks columns, else by the engine."""
+    rows = select_plain_columns(statement, tables)
+    return run_statement(statement, tables) if rows is None else rows
 
 
 def _add_intervals(split: SplitQuestion, tables: Mapping[str, pa.Table]) -> str:

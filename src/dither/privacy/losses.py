@@ -4,9 +4,8 @@ A loss is a frozen tree that says *which mechanism ran, with which exact paramet
 It is never a bare epsilon: accountants (`dither.accounting`) are separate functions that interpret
 it. The meaning of a type and version never changes, so a ledger of today can be re-read for ever.
 
-Every loss stores its `neighbours` (add_remove or replace) and its `unit`, shows them, and refuses
-to be composed with a loss that differs in either: an epsilon for "one row" and one for "one person"
-have no sum. Numbers are exact: a float means its decimal text.
+Every loss stores its `neighbours` and its `unit`, shows them, and refuses to be composed with a
+loss that differs in either. Numbers are exact: a float means its decimal text.
 
 >>> DiscreteLaplace(10, 1)
 DiscreteLaplace(scale=10, sensitivity=1, neighbours='add_remove', unit='unit')
@@ -16,8 +15,8 @@ Repeated(loss=PoissonSampled(q=1/100, loss=Gaussian(sigma=11/10, sensitivity=1))
 >>> Pure(1) + Pure(2) == Pure(2) + Pure(1)
 True
 
-Integer mechanisms emit integer losses (`Discrete...`), never the continuous curve, which
-under-reports (docs/proofs/integer-noise.md). Only the exponential mechanism emits `BoundedRange`.
+Integer mechanisms emit integer losses: the continuous curve under-reports
+(docs/proofs/integer-noise.md). Only the exponential mechanism emits `BoundedRange`.
 """
 
 from __future__ import annotations
@@ -177,10 +176,7 @@ class Gaussian(Loss):
 @stored(scale="scale", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteLaplace(Loss):
-    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer of this sensitivity.
-
-    Also a vector of which one unit moves one cell only. Vectors in general emit Pure(L1 / scale).
-    """
+    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer, or a vector of one moved cell."""
 
     type = "discrete_laplace"
     scale: Exact = _parameter(positive)
@@ -352,6 +348,14 @@ class FixedPlan(Composed):
 
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
+class FixedNoise(FixedPlan):
+    """A plan of Gaussian noise alone, all of one question: it pays the curve of their sum."""
+
+    type = "fixed_noise"
+
+
+@stored(losses="losses")
+@dataclass(frozen=True, repr=False, eq=False)
 class Parallel(WrappingLoss):
     """Losses on disjoint parts of the units, each unit in one (rule parts-follow-the-unit)."""
 
@@ -371,10 +375,7 @@ def compose(*losses: Loss) -> Composed:
 @stored(sigma="sigma", clip_norm="clip_norm")
 @dataclass(frozen=True, repr=False, eq=False)
 class GaussianSum(Loss):
-    """*Continuous* Gaussian noise on a sum of vectors, one per unit, of norm at most `clip_norm`.
-
-    Its sensitivity is twice clip_norm under replace (docs/proofs/composition.md, section 7).
-    """
+    """*Continuous* Gaussian noise on a sum of vectors, one a unit, of norm at most `clip_norm`."""
 
     type = "gaussian_sum"
     sigma: Exact = _parameter(positive)

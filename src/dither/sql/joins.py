@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dither.plan.algebra import (
-    And,
     Call,
     Column,
-    Condition,
     Expression,
-    Filter,
     Join,
     Named,
     Plan,
@@ -25,11 +22,11 @@ from dither.plan.algebra import (
 )
 from dither.plan.stability import Loose, Owned, Public
 from dither.rules import PrivacyRule
-from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain
 from dither.sql.join_texts import align_texts
 from dither.sql.lent_ids import keep_present, refuse_kept
+from dither.sql.public_filters import filter_public_rows, filter_relation
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import (
     Context,
@@ -144,16 +141,9 @@ def _join_on(
     on = _read_on(node, Scope(context, left), Scope(context, right))
     if kind == "left" and on.rest:
         raise make_refusal("left condition", context, node.args["on"])
-    if on.right:
-        right = replace(
-            right,
-            plan=Filter(
-                right.plan,
-                join_conditions(
-                    [resolve_condition(term, Scope(context, right)) for term in on.right]
-                ),
-            ),
-        )
+    right = filter_relation(right, on.right, context)
+    if kind == "inner":
+        right = filter_public_rows(left, right, on.pairs, select, context)
     using = {column.name.lower() for column in node.args.get("using") or ()}
     if isinstance(context.analyse(right.plan, node).node, Public):
         if not on.pairs:
@@ -171,17 +161,7 @@ def _join_on(
         ),
     )
     result = replace(result, fields=fields)
-    if on.rest:
-        result = replace(
-            result,
-            plan=Filter(
-                result.plan,
-                join_conditions(
-                    [resolve_condition(term, Scope(context, result)) for term in on.rest]
-                ),
-            ),
-        )
-    return result
+    return filter_relation(result, on.rest, context)
 
 
 def have_same_owner(pairs: list[tuple[Field, Field]]) -> bool:
@@ -387,7 +367,3 @@ def compute_fields(relation: Relation, context: Context) -> Relation:
         for field in relation.fields
     )
     return replace(computed, fields=fields)
-
-
-def join_conditions(conditions: list[Condition]) -> Condition:
-    return conditions[0] if len(conditions) == 1 else And(tuple(conditions))

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dither.plan.algebra import Call, Expression
 from dither.plan.analyse import FIRST_RULES
+from dither.plan.grids import coarse_step
 from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.centred import (
     ONE,
@@ -24,6 +25,8 @@ from dither.sql.centred import (
 )
 from dither.sql.constants import number
 from dither.sql.question import QuestionDraft
+
+_MOST_CUBED_STEPS = 1 << 16
 
 
 def make_variance_rule(
@@ -60,6 +63,7 @@ def read_skewness(
     m3 / m2^1.5 times sqrt(n (n - 1)) / (n - 2).
     """
     value = read_argument(node, node.this, filter_condition, question, "SKEWNESS")
+    value = _coarsen(value, question)
     sums = Centred(value, write_sql(node.this), question)
     count = sums.count(sums.half**3)
     total = sums.total(3 * sums.half**2)
@@ -83,6 +87,21 @@ def read_skewness(
         minus(count, Constant(Fraction(2))),
     )
     return times(small_sample, over(over(third, count), power))
+
+
+def _coarsen(value: Expression, question: QuestionDraft) -> Expression:
+    """A value on a grid so coarse that noise for its cubes can be drawn.
+
+    The step is the least of 1, 2, 5, 10, ... of its own that leaves at most 65,536 of them: a value
+    moves by at most a part in 65,536 of its range.
+    """
+    domain = question.scope.domain(value)
+    factor = coarse_step(domain.high - domain.low, _MOST_CUBED_STEPS)
+    if domain.kind != "number" or factor == 1 or question.scope.context.rules == FIRST_RULES:
+        return value
+    step = factor * domain.step
+    scaled = Call("multiply", (value, number(1 / step)))
+    return Call("multiply", (Call("round", (scaled, number(0))), number(step)))
 
 
 def _pair_columns(

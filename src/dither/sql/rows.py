@@ -23,11 +23,12 @@ from dither.rules import PrivacyRule
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
-from dither.sql.joins import bind_join, join_conditions
+from dither.sql.joins import bind_join
 from dither.sql.key_codes import period_of
 from dither.sql.lent_ids import refuse_kept
 from dither.sql.names import name_output
 from dither.sql.per_unit import bind_grouped, has_aggregates
+from dither.sql.public_filters import join_conditions
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 from dither.sql.subqueries import Bind, is_subquery, semi_join, subqueries_in

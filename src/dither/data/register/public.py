@@ -20,7 +20,7 @@ from dither.data.register.repair import is_text
 from dither.plan.facts import Facts
 
 MOST_PAIRED = 8
-"""Of a public table with more columns of numbers and labels no pairs are counted."""
+"""Of a public table with more columns that repeat a value no pairs are counted."""
 MOST_TEXTS = 1000
 """Of a public text with more values no list is kept: each would be a row of an answer."""
 
@@ -126,7 +126,7 @@ def _list_keys(table: Table) -> list[tuple[str, ...]]:
     counted = [
         column.name
         for column in table.columns
-        if (column.name,) in keys and (column.name,) not in table.unique and not is_text(column)
+        if (column.name,) in keys and (column.name,) not in table.unique
     ]
     pairs = combinations(counted, 2) if len(counted) <= MOST_PAIRED else ()
     return keys + [pair for pair in pairs if pair not in keys]

@@ -17,10 +17,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import floor, isqrt
+from math import floor
 from typing import NamedTuple
 
 from dither.privacy import losses
+from dither.privacy.charges.gaussian_curve import (
+    find_gaussian_epsilon,
+    root_up,
+    times_exponential,
+)
 from dither.privacy.charges.logarithms import log_down, log_up
 from dither.privacy.charges.loss_grid import (
     LONGEST,
@@ -41,7 +46,6 @@ _MOST_KINDS = 8
 _MOST_DIGITS = 50
 _LARGEST_SQUARE = 4096
 _LARGEST_EPSILON = 1000
-_ROOT_BITS = 64
 _EDGE_BITS = 128
 _FINENESS = 32
 _BELOW_ALL = Fraction(-64)
@@ -67,6 +71,7 @@ class KnownPair:
 
 
 Kind = SampledNormal | KnownPair
+_NOTHING = KnownPair(Fraction(0), Fraction(0))
 
 
 class Scale(NamedTuple):
@@ -100,6 +105,8 @@ def find_planned_epsilon(
             square += count * kind.square  # Gaussians compose to one Gaussian, exactly
         else:
             counts[kind] += count
+    if square and isinstance(plan, losses.FixedNoise) and counts.keys() <= {_NOTHING}:
+        return find_gaussian_epsilon(square, delta)
     if square:
         counts[SampledNormal(Fraction(1), square)] = 1
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
@@ -221,7 +228,7 @@ class Spread:
         """
         step = Fraction(2) ** -self.fine
         decay = exp_minus((high - low) * step, BITS)
-        scaled = _times_exponential(other.low, low * step)
+        scaled = times_exponential(other.low, low * step)
         share = (scaled << BITS) - mass.high * decay.high
         total = self.scale.up(mass.high)
         lower = min(total, max(0, self.scale.down(share // (_WHOLE - decay.low))))
@@ -234,12 +241,6 @@ class Spread:
         return shorten(LossLaw(self.fine, first, listed, infinite), self.scale.spare)
 
 
-def _times_exponential(value: int, exponent: Fraction) -> int:
-    """value * e^exponent, rounded down."""
-    power = exp_minus(abs(exponent), BITS)
-    return value * power.low >> BITS if exponent < 0 else (value << BITS) // power.high
-
-
 def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The loss of (1-q) N(0,1) + q N(mean,1) towards N(0,1), and the other way round.
 
@@ -248,7 +249,7 @@ def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     cell have an infinite loss for a unit that leaves, and that of its end for one that comes; those
     before the first one, if there are any, the other way round.
     """
-    mean = Fraction(isqrt(int(kind.square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
+    mean = root_up(kind.square)
     fine = _choose_fine(kind, mean)
     leaving = Spread(fine, scale)
     coming = Spread(fine, scale)

@@ -34,10 +34,11 @@ from dither.plan.algebra import (
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
 from dither.plan.measured import measured_query
-from dither.privacy.kernel.families import FAMILIES
-from dither.privacy.kernel.request import Price, Request, Step
-from dither.privacy.kernel.rho_within import rho_within
-from dither.privacy.losses import Loss, compose
+from dither.privacy.charges.measures import zcdp
+from dither.privacy.kernel.families import BY_CURVE, FAMILIES
+from dither.privacy.kernel.request import Request, Step
+from dither.privacy.kernel.rho_within import rho_on_curve, rho_within
+from dither.privacy.losses import ZCDP, FixedNoise, Loss, compose
 from dither.privacy.mechanisms.protocol import Mechanism
 from dither.privacy.mechanisms.step_terms import Measure, StepTerms
 from dither.rules import PrivacyRule
@@ -56,16 +57,17 @@ class Calibrated:
     """A step with the mechanism that the kernel will run for it.
 
     `width` is public: the noisy sum is cut off there. `copies` is how often the mechanism's loss
-    counts: once, or for each cell of one unit. `cells` is the number of cells of listed keys,
-    `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
-    numbers one by one, the largest of which is `width`: a count beside a large sum is shown as
-    narrow as it is. `largest_cells` bounds all cells together that an operator or a utility takes.
+    counts: once, or for each cell of one unit; a fraction counts its rho. `cells` is the number of
+    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile. `widths` are
+    those of a cell's numbers one by one, the largest of which is `width`: a count beside a large
+    sum is shown as narrow as it is. `largest_cells` bounds all cells together that an operator or a
+    utility takes.
     """
 
     step: Step
     mechanism: Mechanism
     width: int
-    copies: int = 1
+    copies: int | Fraction = 1
     cells: int = 1
     unlisted: tuple[str, ...] = ()
     points: Points | None = None
@@ -75,6 +77,9 @@ class Calibrated:
     def loss(self) -> Loss:
         """What the step costs."""
         loss = self.mechanism.loss()
+        if isinstance(self.copies, Fraction):
+            rho = self.copies * zcdp(loss)[0]
+            return ZCDP(rho, neighbours=loss.neighbours, unit=loss.unit)
         return loss if self.copies == 1 else loss * self.copies
 
 
@@ -100,7 +105,7 @@ def calibrate_queries(
     measures = _measures(request, measure)
     if selections and "rho" in measures:
         delta /= 2  # the other half is left for a conversion to epsilon
-    budget = _budget(request.price, measure, delta)
+    budget = _budget(request, measure, delta)
     delta_of_selection = delta / selections if selections else Fraction(0)
     shares = _shares(request, measures, budget, delta)
     return tuple(
@@ -160,8 +165,9 @@ def _measure(request: Request) -> Measure:
     raise RefusedError(f"no rule for the families {names}", rule=PrivacyRule.NO_RULE)
 
 
-def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
+def _budget(request: Request, measure: Measure, delta: Fraction) -> Fraction:
     """Convert the price into the measure of the steps; an epsilon may buy a rho."""
+    price = request.price
     if measure == price.name:
         return price.value
     if not delta:
@@ -170,7 +176,12 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
             "ask with Laplace noise, or rho= in a zCDP budget",
             rule=PrivacyRule.POT_RULE,
         )
-    return rho_within(price.value, delta)
+    return (rho_on_curve if _is_by_curve(request.steps) else rho_within)(price.value, delta)
+
+
+def _is_by_curve(steps: tuple[Step, ...]) -> bool:
+    """Whether all noise is rounded Gaussian noise that may be charged by its exact curve."""
+    return all(step.family == BY_CURVE for step in steps)
 
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
@@ -369,6 +380,8 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
 
 
 def loss_of(steps: tuple[Calibrated, ...]) -> Loss:
-    """Compose the losses of all steps into one."""
+    """Compose the losses of all steps into one; all are fixed before the first."""
     losses = [step.loss() for step in steps]
+    if _is_by_curve(tuple(step.step for step in steps)):
+        return FixedNoise(tuple(losses))
     return losses[0] if len(losses) == 1 else compose(*losses)

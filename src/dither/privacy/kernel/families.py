@@ -17,6 +17,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
     ..._by_rows        both, with rows that leave and rows that come counted one by one
     rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
+    gaussian_by_curve  the same; alone in a question it has the rho of its exact curve
     scores_...         scale = 2 Delta / epsilon_i, or Delta / epsilon_i where scores are monotone
     linear_...         the same three on the product of a public operator with cells
     adaptive_blocks    splits and counts of blocks at epsilon_i, by their shares of it
@@ -62,6 +63,7 @@ from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
 __all__ = [
+    "BY_CURVE",
     "FAMILIES",
     "FIRST_LAWS",
     "NEWEST_LAWS",
@@ -74,6 +76,8 @@ __all__ = [
 ]
 
 
+BY_CURVE = "gaussian_by_curve"
+"""Rounded Gaussian noise. Where a question has no other, it costs its exact curve."""
 FIRST_LAWS = 1
 """The families of release 0.1, under which its answers are found again."""
 NEWEST_LAWS = 2
@@ -333,6 +337,16 @@ FAMILIES: dict[str, MechanismFamily] = {
             build_scores_by_exponential,
         ),
         MechanismFamily("adaptive_blocks", BlockCounts, ("epsilon",), build_adaptive_blocks),
+        MechanismFamily(
+            BY_CURVE,
+            Cells,
+            ("rho",),
+            build_rounded_gaussian,
+            variance_power=1,
+            norm="l2",
+            laws=2,
+            is_offered=False,
+        ),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several

@@ -3,8 +3,8 @@
 By the exponential mechanism, or by permute-and-flip.
 
 The choices in all cells together are one mechanism for the rows of a unit in all, or one for the
-rows in a cell for each of its g cells, or for fewer boxes of cells, whichever errs less
-(`choose_ranges`, `choose_row_ranges`). m quantiles are
+rows in a cell for each of its g cells, or in rho for as many cells as its rows fill, whichever errs
+less (`choose_ranges`, `choose_row_ranges`). m quantiles are
 `levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels). A part of the share
 buys the ends of intervals, where asked for: two more bounded ranges for each quantile. Proof:
 docs/proofs/kernel.md#calibration.
@@ -35,10 +35,11 @@ class RowRanges(NamedTuple):
     """How the rows of one unit are counted: rows of one mechanism, and how often it counts.
 
     `by_rows`: rows that leave and rows that come, one by one; else pairs of them, under replace.
+    A fraction of `copies` speaks of rhos alone.
     """
 
     rows: int
-    copies: int
+    copies: int | Fraction
     by_rows: bool = False
 
 
@@ -100,7 +101,7 @@ def _share_of_points(query: Quantiles, share: Fraction) -> Fraction:
 
 
 def _with_ends(
-    terms: StepTerms, point: Quantile | JointQuantiles, copies: int
+    terms: StepTerms, point: Quantile | JointQuantiles, copies: int | Fraction
 ) -> Quantile | JointQuantiles | QuantilesWithEnds:
     """Add two ends to each quantile, out of the part of the share that is for them."""
     query = terms.query
@@ -121,8 +122,9 @@ def choose_row_ranges(terms: StepTerms) -> RowRanges:
     """The way to count rows that has the smaller noise for one price.
 
     All rows together, one by one, those that leave and those that come. Or cell by cell: under
-    replace as pairs of one row that leaves and one that comes. Several quantiles double for pairs;
-    one of the share a/b moves by b.
+    replace as pairs of one row that leaves and one that comes. In rho, cells with fewer rows count
+    less: as often as the rows of one cell go into all rows. Several quantiles double for pairs; one
+    of the share a/b moves by b.
     """
     query = terms.query
     assert isinstance(query, Quantiles)
@@ -132,27 +134,15 @@ def choose_row_ranges(terms: StepTerms) -> RowRanges:
     pair = 2 * rank_sensitivity(query.shares[0], "replace") if is_single else 4
     is_replaced = terms.analysed.neighbours == "replace"
     power = 2 if terms.measure == "rho" else 1
-    few = reach.cells if is_replaced else count_ranges(reach.rows, reach.rows_per_cell)
+    most = min(reach.rows, reach.rows_per_cell * (2 if is_replaced else 1))
     ways = {
         RowRanges(reach.rows, 1, by_rows=True): reach.rows * row,
-        RowRanges(
-            reach.rows_per_cell, min(reach.cells, few), by_rows=not is_replaced
-        ): reach.rows_per_cell * (pair if is_replaced else row),
+        RowRanges(reach.rows_per_cell, reach.cells, by_rows=not is_replaced): reach.rows_per_cell
+        * (pair if is_replaced else row),
     }
+    if terms.measure == "rho":
+        ways[RowRanges(most, Fraction(reach.rows, most), by_rows=True)] = most * row
     return min(ways, key=lambda way: ways[way] ** power * way.copies)
-
-
-def count_ranges(rows: int, rows_per_cell: int) -> int:
-    """How many bounded ranges hold the choices in all cells, where a cell with all its rows is one.
-
-    Cells whose rows add up to at most `rows_per_cell` are one range together: so many boxes are
-    enough to pack the rows into (docs/proofs/quantiles.md#copies).
-
-    >>> count_ranges(6, 3), count_ranges(100, 10), count_ranges(8, 1), count_ranges(8, 8)
-    (3, 17, 8, 1)
-    """
-    half_full = (rows - 1) // (rows_per_cell // 2 + 1) + 1
-    return max(1, min(half_full, 2 * rows // (rows_per_cell + 1)))
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:

@@ -39,7 +39,10 @@ class StepTerms:
 
 
 class Built(NamedTuple):
-    """A mechanism, and how often its loss counts: once, or for each cell of one unit."""
+    """A mechanism, and how often its loss counts: once, or for each cell of one unit.
+
+    A fraction counts its rho.
+    """
 
     mechanism: Mechanism
-    copies: int = 1
+    copies: int | Fraction = 1

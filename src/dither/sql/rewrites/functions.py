@@ -38,7 +38,7 @@ _OF_ONE_COLUMN: dict[str, Callable[..., exp.Expr]] = {
     "variance_samp": exp.Variance,
 }
 
-OTHER_NAMES = (*_OF_ONE_COLUMN, "pi", "dayname", "monthname")
+OTHER_NAMES = (*_OF_ONE_COLUMN, "approx_count_distinct", "pi", "dayname", "monthname")
 """Names that have a rule by another name."""
 
 
@@ -77,6 +77,8 @@ def _rewrite(node: exp.Expr) -> exp.Expr | None:
                 start=start.copy(),
                 length=exp.Literal.number(_LONGEST_TEXT),
             )
+    if isinstance(node, exp.ApproxDistinct):
+        return exp.Count(this=exp.Distinct(expressions=[node.this.copy()]))
     if isinstance(node, exp.Dayname):
         return _write_labels("dow", node.this, dict(enumerate(_WEEKDAYS)))
     if isinstance(node, exp.Monthname):

@@ -1,0 +1,74 @@
+"""Conditions of WHERE on a public table, taken to the table itself where that bounds a join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dither.errors import RefusedError
+from dither.plan.algebra import And, Column, Condition, Filter
+from dither.plan.analyse import FIRST_RULES
+from dither.plan.stability import Public
+from dither.plan.stability.join import count_public_matches
+from dither.sql.conditions import resolve_condition
+from dither.sql.expressions import flatten_chain
+from dither.sql.scope import Context, Field, Relation, Scope
+
+
+def join_conditions(conditions: list[Condition]) -> Condition:
+    return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
+
+
+def filter_relation(relation: Relation, terms: list[exp.Expr], context: Context) -> Relation:
+    """Keep the rows that meet all conditions."""
+    if not terms:
+        return relation
+    scope = Scope(context, relation)
+    condition = join_conditions([resolve_condition(term, scope) for term in terms])
+    return replace(relation, plan=Filter(relation.plan, condition))
+
+
+def filter_public_rows(
+    left: Relation,
+    right: Relation,
+    pairs: list[tuple[Field, Field]],
+    select: exp.Expr,
+    context: Context,
+) -> Relation:
+    """Filter a public table by what WHERE says of it alone, where several rows of it may match.
+
+    An inner join and WHERE keep the same rows, and fewer rows of the table share a value. WHERE
+    stays as it is.
+    """
+    where = select.args.get("where")
+    stability = context.analyse(right.plan).node
+    if where is None or context.rules == FIRST_RULES or not isinstance(stability, Public):
+        return right
+    joined = {field.of.name for _, field in pairs if isinstance(field.of, Column)}
+    if stability.unique is not None and stability.unique <= joined:
+        return right
+    scopes = Scope(context, left), Scope(context, right)
+    terms = [term for term in flatten_chain(where.this, exp.And) if _reads_only(term, *scopes)]
+    filtered = filter_relation(right, terms, context)
+    matches, fewer = (_count_matches(source, joined, context) for source in (right, filtered))
+    return filtered if fewer < matches else right
+
+
+def _count_matches(source: Relation, joined: set[str], context: Context) -> int:
+    """The rows of a public source that may share a value of the joined columns; 0 if unknown."""
+    stability = context.analyse(source.plan).node
+    assert isinstance(stability, Public)
+    try:
+        return count_public_matches(stability, tuple(joined), context.facts)
+    except RefusedError:
+        return 0
+
+
+def _reads_only(term: exp.Expr, left: Scope, right: Scope) -> bool:
+    """Whether a condition reads columns of the right alone, and no subquery."""
+    columns = list(term.find_all(exp.Column))
+    is_plain = bool(columns) and term.find(exp.Query, exp.AggFunc, exp.Window) is None
+    return is_plain and all(
+        right.candidates(column) and not left.candidates(column) for column in columns
+    )
