@@ -106,6 +106,18 @@ def test_a_table_with_bought_labels_is_certified_for_their_loss_as_well(tmp_path
     assert made.facts["sources"][0] in body["guarantee"]["stated"]
 
 
+def test_a_table_with_bought_bins_is_certified_for_the_whole_price(survey: Path) -> None:
+    """Planted elsewhere: edges bought apart, which the certificate calls the asker's choice."""
+    con = dither.connect(survey)
+    before = con.budget().pots[0].spent
+    made = con.synthesize("people", epsilon=8, columns=["pay", "town"], bins={"pay": "buy:5"})
+    body = read_signed(made.certificate())
+    spent = con.budget().pots[0].spent - before
+    assert Fraction(body["guarantee"]["epsilon"]) == spent and 7.9 < spent <= 8
+    assert any("4 quantiles of pay" in words for words in body["post_processing"])
+    assert not any("begin at" in fact for fact in body["unprotected"])
+
+
 def test_every_certificate_lists_the_rules_of_the_catalog(survey: Path) -> None:
     result = dither.connect(survey).sql("SELECT COUNT(*) AS n FROM trips", epsilon=1)
     body = read_signed(result.certificate())
@@ -117,7 +129,7 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
 ) -> None:
     folder = tmp_path / "shared"
     asked = ["synth", str(survey), "people", "trips", "--epsilon", "4", "--to", str(folder)]
-    wish = ["--columns", "age,work,town", "--bins", "age=2/5,length=4/"]
+    wish = ["--columns", "age,work,town", "--bins", "age=2/5,length=4/,day=buy:3"]
     done = CliRunner().invoke(app, [*asked, *wish])
     assert done.exit_code == 0, done.output
     assert {file.name for file in folder.iterdir()} == {
@@ -129,6 +141,7 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
     }
     assert seal.check((folder / "certificate.json").read_text()).intact
     pair = load_linked(folder / "model.json")
+    assert pair.child.released[-1].write_words().startswith("2 quantiles of day")
     assert [column.edges for column in pair.parent.columns] == [(2, 5), (), ()]
     body = read_signed(json.loads((folder / "certificate.json").read_text()))
     edges = ["people: bins of age begin at 2, 5", "trips: bins of length begin at 4"]
@@ -139,3 +152,6 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
     for bins in ("age", "age=", "age=many", "age=2,5"):
         refused = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", bins])
         assert refused.exit_code != 0 and not (tmp_path / "x").exists()
+    for bins in ("age=buy:1", "age=buying"):
+        assert CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", bins]).exit_code
+        assert not any((tmp_path / "x").iterdir())

@@ -34,7 +34,9 @@ def synth(
     ] = "auto",
     bins: Annotated[
         str | None,
-        typer.Option(help="Numbers of bins, or where they begin: cost=40,age=18/65."),
+        typer.Option(
+            help="Numbers of bins, where they begin, or bins to buy: cost=40,age=18/65,pay=buy:12."
+        ),
     ] = None,
     labels_epsilon: Annotated[
         str | None,
@@ -100,13 +102,16 @@ def synth(
     console.print(f"read {to / 'report.html'} before you share them", highlight=False)
 
 
-def _read_bins(text: str | None) -> dict[str, int | list[str]]:
-    """Numbers of bins, or their edges, by column, from the text of --bins."""
+def _read_bins(text: str | None) -> dict[str, int | str | list[str]]:
+    """Numbers of bins, their edges, or bins to buy, by column, from the text of --bins."""
     entries = [entry.strip().partition("=") for entry in (text or "").split(",") if entry.strip()]
-    if any("/" not in bins and not _is_count(bins) for _, _, bins in entries):
+    if any(
+        "/" not in bins and not _is_count(bins) and not bins.strip().startswith("buy")
+        for _, _, bins in entries
+    ):
         raise ParameterError(
-            f"--bins is a list such as cost=40,age=18/30/65 (bins begin at 18, 30 and 65; a single "
-            f"edge is 18/), got {text!r}"
+            f"--bins is a list such as cost=40,age=18/30/65,pay=buy:12 (bins begin at 18, 30 and "
+            f"65; a single edge is 18/; 12 bins at bought quantiles), got {text!r}"
         )
     return {name.strip(): _read_wish(bins) for name, _, bins in entries}
 
@@ -115,8 +120,10 @@ def _is_count(text: str) -> bool:
     return text.strip().isdecimal() and len(text) < 10
 
 
-def _read_wish(text: str) -> int | list[str]:
-    """Read a number of bins, or edges with slashes between."""
+def _read_wish(text: str) -> int | str | list[str]:
+    """Read a number of bins, bins to buy, or edges with slashes between."""
+    if text.strip().startswith("buy"):
+        return text.strip()
     if "/" not in text:
         return int(text)
     return [edge.strip() for edge in text.split("/") if edge.strip()]

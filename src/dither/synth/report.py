@@ -21,6 +21,7 @@ from dither.pages.tables import write_facts, write_table
 from dither.synth.columns import SynthColumn
 from dither.synth.dependency_map import draw_dependency_map
 from dither.synth.linked import SyntheticPair
+from dither.synth.steps import ReleasedStep
 from dither.synth.synthetic import Synthetic
 
 DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
@@ -143,8 +144,26 @@ def _write_rules(synthetic: Synthetic, rows: pa.Table) -> str:
 
 
 def _write_bins(synthetic: Synthetic) -> str:
-    """Write the edges of bins that were asked for, if any."""
-    return "; ".join(column.write_edges() for column in synthetic.columns if column.edges)
+    """Write the edges of bins, if any, and what those cost that were bought."""
+    prices = {step.columns[0]: step for step in synthetic.released if step.kind == "edges"}
+    measure = _find_measure(synthetic)
+    sentences = []
+    for column in synthetic.columns:
+        if not column.edges:
+            continue
+        sentences.append(column.write_edges())
+        if column.name in prices:
+            step = prices[column.name]
+            sentences[-1] += (
+                f" at {measure} {_write_price(step.price)} of the lease, each off by at most "
+                f"{step.error:,.0f} rows in rank with 95% confidence"
+            )
+    return "; ".join(sentences)
+
+
+def _find_measure(synthetic: Synthetic) -> str:
+    """Find the measure of the lease: "rho" or "epsilon"."""
+    return str(synthetic.facts.get("lease", "")).split(" ")[0]
 
 
 def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
@@ -173,7 +192,11 @@ def _list_facts(synthetic: Synthetic) -> dict[str, str]:
 
 def _write_columns(synthetic: Synthetic, rows: pa.Table) -> Html:
     """Draw a chart for every column: noisy counts with intervals, and counts of drawn rows."""
-    errors = {step.columns[0]: step.error for step in synthetic.released if len(step.columns) == 1}
+    errors = {
+        step.columns[0]: step.error
+        for step in synthetic.released
+        if step.kind == "counts" and len(step.columns) == 1
+    }
     cards = [
         write_card(
             column.name,
@@ -283,14 +306,21 @@ def _write_steps(synthetic: Synthetic) -> Html:
             ", ".join(step.columns),
             f"{step.cells:,}",
             _write_price(step.price),
-            format_number(step.error) if step.error else "a choice",
+            _write_step_error(step),
         )
         for step in synthetic.released
     ]
-    measure = str(synthetic.facts.get("lease", "")).split(" ")[0]
+    measure = _find_measure(synthetic)
     head = ("step", "columns", "cells", f"price in {measure}".strip(), "standard error in rows")
     words = "every step of the lease, with its price and its noise"
     return write_details(f"{len(rows)} steps: {words}", write_table(head, rows))
+
+
+def _write_step_error(step: ReleasedStep) -> str:
+    """Write the error of a step: of counts the standard error, of edges that of their ranks."""
+    if step.kind == "edges":
+        return f"ranks within {format_number(step.error)}"
+    return format_number(step.error) if step.error else "a choice"
 
 
 def _write_price(price: float) -> str:

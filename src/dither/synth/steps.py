@@ -46,7 +46,11 @@ class StepLease(Protocol):
 @dataclass(frozen=True)
 class ReleasedStep:
     """One step: what was asked, what it cost in the lease's measure, and the standard error of each
-    number that it released (0 for a choice)."""
+    number that it released.
+
+    A choice has an error of 0. Of edges, `cells` is how many quantiles were bought, and `error` by
+    how many rows their ranks are off at most, with 95% confidence.
+    """
 
     kind: str
     columns: tuple[str, ...]
@@ -59,6 +63,11 @@ class ReleasedStep:
         names = ", ".join(self.columns)
         if self.kind == "choice":
             return f"{names} chosen out of {self.cells} for {self.price:.6g}"
+        if self.kind == "edges":
+            return (
+                f"{self.cells} quantiles of {names} for {self.price:.6g}, as edges of bins, with "
+                f"95% confidence each off by at most {self.error:,.0f} rows in rank"
+            )
         return (
             f"counts of {names} in {self.cells} cells for {self.price:.6g}, standard error "
             f"{self.error:.4g} rows"

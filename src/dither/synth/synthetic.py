@@ -238,7 +238,7 @@ class Synthetic:
         for, and constraints."""
         return [
             *(f"values of {c.name}: from the catalog" for c in self.columns if not c.is_bought),
-            *(c.write_edges() for c in self.columns if c.edges),
+            *(c.write_edges() for c in self.columns if c.edges and not c.has_bought_edges),
             *(f"{c.text}: {c.provenance}" for c in self.constraints),
         ]
 
