@@ -97,6 +97,10 @@ class InventedSteps(TableSteps):
         """Find the variance of Laplace noise of scale 1 / price."""
         return 2 / float(price) ** 2
 
+    def find_choice_scale(self, query: JointScores, price: Fraction) -> float:
+        """Find the scale of a choice in rows: one row moves a score by one row."""
+        return 2 / float(price)
+
     def find_error(self, clique: Clique, price: Fraction) -> float:
         """Find the mean absolute value of Laplace noise of scale 1 / price."""
         return 1 / float(price)

@@ -282,7 +282,7 @@ def _write_errors(synthetic: Synthetic) -> Html:
     for predicted in synthetic.predict_errors():
         name = ", ".join(predicted.columns)
         if predicted.distance is None:
-            unmeasured.append(name)
+            unmeasured.append((name, _write_most(predicted.at_most)))
         else:
             rows.append((name, f"{100 * predicted.distance:.2g}%"))
     note = (
@@ -290,12 +290,29 @@ def _write_errors(synthetic: Synthetic) -> Html:
         "model evens it out."
     )
     table = write_table(("counts of", "by noise, at most about"), rows)
-    details = write_details(
-        f"{len(unmeasured)} pairs were not measured: the model says what they are, and how far off "
-        f"that is, is unknown",
-        write_list(unmeasured),
+    if not unmeasured:
+        return join([write_element("p", note), table])
+    of_model = (
+        "Of pairs that were not measured the model says what they are. The share of rows that it "
+        "puts into a wrong cell is bounded, noise and model together, by how badly the last "
+        "measured pair had fitted, with 95% confidence; true shares are mostly far below. For "
+        "any other columns, count(where) gives the least and the most rows that what was measured "
+        "allows."
     )
-    return join([write_element("p", note), table, *([details] if unmeasured else [])])
+    details = write_details(
+        f"{len(unmeasured)} pairs were not measured",
+        join(
+            [
+                write_element("p", of_model),
+                write_table(("counts of", "model and noise, at most"), unmeasured),
+            ]
+        ),
+    )
+    return join([write_element("p", note), table, details])
+
+
+def _write_most(share: float | None) -> str:
+    return "not known" if share is None else f"{100 * share:.2g}%"
 
 
 def _write_steps(synthetic: Synthetic) -> Html:

@@ -87,6 +87,20 @@ class MarginalCandidate:
     weight: int = 1
 
 
+@dataclass(frozen=True)
+class MadeChoice:
+    """A choice that was made: its candidates, which one, and the scale of its noise in rows."""
+
+    candidates: list[MarginalCandidate]
+    position: int
+    scale: float
+
+    @property
+    def chosen(self) -> MarginalCandidate:
+        """The candidate that was taken."""
+        return self.candidates[self.position]
+
+
 class TableSteps:
     """Marginals and choices over the coded columns of one plan, out of one lease.
 
@@ -109,6 +123,7 @@ class TableSteps:
         self._measure = measure
         self._errors: dict[tuple[Clique, Fraction], float] = {}
         self.released: list[ReleasedStep] = []
+        self.choices: list[MadeChoice] = []
         self.zeros: Mapping[Clique, NDArray[np.bool_]] = {}
 
     @property
@@ -163,9 +178,19 @@ class TableSteps:
         choosable = [candidates[position] for position in positions]
         lowest = min(candidate.offset for candidate in choosable)
         members = tuple(self._write_member(candidate, groupings, lowest) for candidate in choosable)
-        (chosen,) = self._lease.release(JointScores(members), **{self._measure: price})
+        query = JointScores(members)
+        (chosen,) = self._lease.release(query, **{self._measure: price})
+        scale = self.find_choice_scale(query, price)
+        self.choices.append(MadeChoice(choosable, chosen, scale))
         self._note("choice", choosable[chosen].clique, len(choosable), price, 0.0)
         return positions[chosen]
+
+    def find_choice_scale(self, query: JointScores, price: Fraction) -> float:
+        """The scale of the exponential mechanism of a choice, in rows: twice the sensitivity of the
+        scores by epsilon. Permute-and-flip misses by no more at the same epsilon."""
+        move = self._analyses.analyse_query(query).score_move.largest
+        epsilon = sqrt(8 * price) if self._measure == "rho" else float(price)
+        return 2 * move / (SCALE * epsilon)
 
     def _write_member(
         self, candidate: MarginalCandidate, groupings: list[ValueGrouping], lowest: float
