@@ -4,6 +4,7 @@ exact tables, with planted bugs that the same checks find."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,13 @@ def test_words_state_the_standard_error_where_there_is_one() -> None:
         "about 1,234 rows by the model, with a standard error of 6.8 by noise. By what was "
         "measured, between 1,200 and 1,270 with 95% confidence"
     )
+
+
+def test_a_table_of_noise_says_so(made: Any) -> None:
+    """Planted noise of a thousand rows in every count of 3,000 rows."""
+    steps = tuple(
+        replace(step, error=1000.0) if step.kind == "counts" else step for step in made.released
+    )
+    noise = replace(made, released=steps)
+    assert noise.is_mostly_noise and "mostly noise" in noise.report()
+    assert not made.is_mostly_noise and "mostly noise" not in made.report()

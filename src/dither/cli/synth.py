@@ -75,6 +75,7 @@ def synth(
         made.certificate(to / "certificate.json")
         made.report(to / "report.html")
         tables = {table: made.sample()}
+        noisy = [table] if made.is_mostly_noise else []
     else:
         by_table = {} if names is None else {table: names}
         pair = con.synthesize_linked(
@@ -91,14 +92,20 @@ def synth(
         pair.report(to / "report.html")
         parents, children = pair.sample()
         tables = {table: parents, child: children}
+        sides = {table: pair.parent, child: pair.child}
+        noisy = [name for name, side in sides.items() if side.is_mostly_noise]
     files = [_write_table(rows, to / f"{name}.{file_format}") for name, rows in tables.items()]
     shown = {name: rows.num_rows for name, rows in tables.items()}
     if as_json:
-        print_json({"rows": shown, "files": [str(file) for file in files]})
+        listed = [str(file) for file in files]
+        print_json({"rows": shown, "files": listed, "mostly_noise": noisy})
         return
+    from dither.synth.synthetic import NOISE
+
     console = make_console()
     for name, count in shown.items():
-        console.print(f"{name}: {count:,} synthetic rows", highlight=False)
+        words = f" ({NOISE})" if name in noisy else ""
+        console.print(f"{name}: {count:,} synthetic rows{words}", highlight=False)
     console.print(f"read {to / 'report.html'} before you share them", highlight=False)
 
 

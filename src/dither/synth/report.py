@@ -22,7 +22,7 @@ from dither.synth.columns import SynthColumn
 from dither.synth.dependency_map import draw_dependency_map
 from dither.synth.linked import SyntheticPair
 from dither.synth.steps import ReleasedStep
-from dither.synth.synthetic import Synthetic
+from dither.synth.synthetic import NOISE, Synthetic
 
 DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
 """A synthetic table with the rows that were drawn from it."""
@@ -128,6 +128,8 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
         f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
         f"{parent.facts['table']}"
     )
+    noisy = [t.facts["table"] for t in (parent, child) if t.is_mostly_noise]
+    lines["beware"] = f"{' and '.join(noisy)}: {NOISE}" if noisy else ""
     for synthetic, rows in ((parent, tables[0]), (child, tables[1])):
         if synthetic.constraints:
             lines[f"rules of {synthetic.facts['table']}"] = _write_rules(synthetic, rows)
@@ -169,6 +171,7 @@ def _find_measure(synthetic: Synthetic) -> str:
 def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
     lines = _list_facts(synthetic)
     lines["rows"] = f"{synthetic.rows:,}, estimated from noisy counts"
+    lines["beware"] = NOISE if synthetic.is_mostly_noise else ""
     if synthetic.constraints:
         lines["rules"] = _write_rules(synthetic, rows)
     lines["bins"] = _write_bins(synthetic)

@@ -37,6 +37,7 @@ from dither.synth.steps import ReleasedStep
 
 MOST_DRAWS = 20
 """How often rows that break a constraint are drawn again, before fewer rows are handed out."""
+NOISE = "these rows are mostly noise at this price: pay more, or name fewer columns"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,18 @@ class Synthetic:
     def rows(self) -> int:
         """The estimated number of rows of the source: from noisy counts, never the exact one."""
         return max(1, round(self.fitted.model.total))
+
+    @property
+    def is_mostly_noise(self) -> bool:
+        """Whether even the number of rows is below four standard errors of it, by the step that
+        knows it best: such a table says next to nothing."""
+        names = {column.name for column in self.columns}
+        errors = [
+            step.error * sqrt(step.cells)
+            for step in self.released
+            if step.kind == "counts" and {*step.columns} <= names
+        ]
+        return self.fitted.model.total < 4 * min(errors, default=0.0)
 
     @cached_property
     def key(self) -> bytes:
