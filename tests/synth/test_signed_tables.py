@@ -53,7 +53,8 @@ def test_the_certificate_of_the_demo_clinic_verifies_and_commits_to_the_model(
     con = dither.connect(survey)
     made = con.synthesize("people", epsilon=2, columns=["age", "work", "begun", "ended"])
     body = read_signed(made.certificate(tmp_path / "certificate.json"))
-    assert body["values"]["commitment"] == f"model {made.key.hex()}"
+    assert body["values"]["commitment"] == made.commitment
+    assert made.commitment.startswith(f"model {made.key.hex()}, measurements ")
     assert body["price"]["charges"]["total"][0] == body["guarantee"]["native"]["epsilon"]
     assert float(body["guarantee"]["epsilon"]) <= 2
     assert len(body["post_processing"]) == len(made.released)
@@ -85,6 +86,26 @@ def test_a_table_from_an_earlier_one_is_certified_for_the_loss_of_both(survey: P
     invented = replace(first, facts=first.facts | {"release": "0" * 16})
     made = con.synthesize("people", epsilon=1, start_from=invented, **ask)
     assert made.signed is None
+
+
+def test_nothing_is_signed_that_starts_from_a_doctored_table(survey: Path, tmp_path: Path) -> None:
+    """Planted: numbers of a dear release under the name of a cheap one, which would halve the
+    stated loss; as an object, and as a file with the certificate of the cheap one."""
+    con = dither.connect(survey)
+    ask: dict[str, Any] = {"columns": ["age", "town"], "method": "aim"}
+    dear = con.synthesize("people", epsilon=5, **ask)
+    cheap = con.synthesize("people", epsilon=1, **ask)
+    dear.save(tmp_path / "model.json")
+    loaded = load_synthetic(tmp_path / "model.json")
+    assert con.synthesize("people", epsilon=1, start_from=loaded, **ask).signed is not None
+    renamed = replace(dear, facts=cheap.facts)
+    with_seal = replace(dear, facts=cheap.facts, signed=cheap.signed)
+    with_numbers = replace(
+        cheap, fitted=replace(cheap.fitted, measurements=dear.fitted.measurements)
+    )
+    for doctored in (renamed, with_seal, with_numbers):
+        made = con.synthesize("people", epsilon=1, start_from=doctored, **ask)
+        assert made.signed is None and "steps" in made.certificate()
 
 
 def test_a_table_with_bought_labels_is_certified_for_their_loss_as_well(tmp_path: Path) -> None:

@@ -52,7 +52,12 @@ from dither.synth.synthesize import (
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
-from dither.synth.warm_start import PublicTable, list_bought_labels, list_sources
+from dither.synth.warm_start import (
+    PublicTable,
+    is_as_signed,
+    list_bought_labels,
+    list_sources,
+)
 
 BuyLabels = Callable[[str, str], tuple[tuple[str, ...], str]]
 """Table and column in, the labels and the release that told them out."""
@@ -128,7 +133,7 @@ def write_remarks(tables: Sequence[Synthetic], asked: str, commitment: str) -> L
         tuple(steps),
         tuple(limits),
         tuple(unprotected),
-        f"model {commitment}",
+        commitment,
         tuple(dict.fromkeys(source for made in tables for source in made.facts.get("sources", ()))),
     )
 
@@ -252,8 +257,11 @@ class SynthAsker:
             plan = plan_with(bought.place_into(plan.table.name, bins)) if wishes else plan
             made = measure_table(plan, self._analyses, price, lease, facts, start)
         made = bought.add_steps(made)
-        remarks = write_remarks([made], price.asked, made.key.hex())
-        return replace(made, signed=self._curator.sign_lease(lease.release_id, remarks))
+        remarks = write_remarks([made], price.asked, made.commitment)
+        signed = self._curator.sign_lease(lease.release_id, remarks)
+        if isinstance(start, Synthetic) and not is_as_signed(start, signed):
+            signed = None  # nobody vouches for what it started from
+        return replace(made, signed=signed)
 
     def _check_prices(
         self,
@@ -361,7 +369,7 @@ class SynthAsker:
         pair = replace(
             pair, parent=bought.add_steps(pair.parent), child=bought.add_steps(pair.child)
         )
-        remarks = write_remarks([pair.parent, pair.child], price.asked, pair.key.hex())
+        remarks = write_remarks([pair.parent, pair.child], price.asked, f"model {pair.key.hex()}")
         return replace(pair, signed=self._curator.sign_lease(lease.release_id, remarks))
 
     def _plan(

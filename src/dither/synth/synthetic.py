@@ -87,6 +87,19 @@ class Synthetic:
                 digest.update(repr((column.name, column.edges)).encode())
         return digest.digest()
 
+    @property
+    def commitment(self) -> str:
+        """What its certificate commits to: hashes of the model, and of the noisy counts behind
+        it, which another table may start from."""
+        digest = hashlib.sha256()
+        for measurement in self.fitted.measurements:
+            digest.update(repr((measurement.clique, measurement.counts.shape)).encode())
+            digest.update(np.ascontiguousarray(measurement.counts, "<f8").tobytes())
+            digest.update(np.ascontiguousarray(measurement.variance, "<f8").tobytes())
+        groups = [grouping.labels for grouping in self.fitted.groupings]
+        digest.update(repr((self.columns, groups)).encode())
+        return f"model {self.key.hex()}, measurements {digest.hexdigest()}"
+
     def sample(self, rows: int | None = None, *, draw: int = 0) -> pa.Table:
         """A table of so many rows, the estimated number of the source's if nothing is said.
 
