@@ -422,8 +422,8 @@ def run_worker(name: str, given: argparse.Namespace, source: Path, out: Path, ep
         stdout, stderr = worker.communicate(timeout=2 * given.limit)
     except subprocess.TimeoutExpired:
         os.killpg(worker.pid, signal.SIGKILL)
-        worker.communicate()
-        return {"failed": f"no end within {2 * given.limit:.0f} s at epsilon {epsilon}"}
+        reached = find_last_round(worker.communicate()[1])
+        return {"failed": f"no end within {2 * given.limit:.0f} s at epsilon {epsilon}{reached}"}
     printed = [json.loads(text) for text in stdout.splitlines() if text.startswith("{")]
     if worker.returncode:
         lines = stderr.strip().splitlines() or ["killed"]
@@ -431,10 +431,15 @@ def run_worker(name: str, given: argparse.Namespace, source: Path, out: Path, ep
         why = " ".join(lines[lines.index(errors[-1]) :] if errors else lines[-1:])[:300]
         if worker.returncode < 0:
             why = f"killed at {given.limit:.0f} CPU s at epsilon {epsilon}, or out of memory"
-            last = [text for text in lines if text.startswith("round ")]
-            why += f"; {last[-1]}" if last else ""
+            why += find_last_round(stderr)
         return {"failed": why, **(printed[0] if printed else {})}
     return printed[-1]
+
+
+def find_last_round(printed: str) -> str:
+    """The last round that a worker said it had reached, after a semicolon; empty if none."""
+    rounds = [text for text in printed.splitlines() if text.startswith("round ")]
+    return f"; {rounds[-1]}" if rounds else ""
 
 
 def main() -> None:
