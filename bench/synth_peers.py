@@ -422,9 +422,10 @@ def run_worker(name: str, given: argparse.Namespace, source: Path, out: Path, ep
         stdout, stderr = worker.communicate(timeout=2 * given.limit)
     except subprocess.TimeoutExpired:
         os.killpg(worker.pid, signal.SIGKILL)
-        reached = find_last_round(worker.communicate()[1])
-        return {"failed": f"no end within {2 * given.limit:.0f} s at epsilon {epsilon}{reached}"}
-    printed = [json.loads(text) for text in stdout.splitlines() if text.startswith("{")]
+        stdout, stderr = worker.communicate()
+        why = f"no end within {2 * given.limit:.0f} s at epsilon {epsilon}{find_last_round(stderr)}"
+        return {"failed": why, **next(iter(read_printed(stdout)), {})}
+    printed = read_printed(stdout)
     if worker.returncode:
         lines = stderr.strip().splitlines() or ["killed"]
         errors = [text for text in lines if re.match(r"[\w.]*(Error|Exception)\b", text)]
@@ -434,6 +435,11 @@ def run_worker(name: str, given: argparse.Namespace, source: Path, out: Path, ep
             why += find_last_round(stderr)
         return {"failed": why, **(printed[0] if printed else {})}
     return printed[-1]
+
+
+def read_printed(stdout: str) -> list[dict]:
+    """The lines of JSON that a worker printed."""
+    return [json.loads(text) for text in stdout.splitlines() if text.startswith("{")]
 
 
 def find_last_round(printed: str) -> str:
