@@ -65,14 +65,15 @@ class Synthetic:
     @property
     def is_mostly_noise(self) -> bool:
         """Whether even the number of rows is below four standard errors of it, by the step that
-        knows it best: such a table says next to nothing."""
+        knows it best: such a table says next to nothing. Not known of a table of a condition."""
         names = {column.name for column in self.columns}
         errors = [
             step.error * sqrt(step.cells)
             for step in self.released
             if step.kind == "counts" and {*step.columns} <= names
         ]
-        return self.fitted.model.total < 4 * min(errors, default=0.0)
+        known = bool(self.fitted.measurements and errors)
+        return known and self.fitted.model.total < 4 * min(errors)
 
     @cached_property
     def key(self) -> bytes:
