@@ -1,6 +1,7 @@
 """Synthetic tables: accuracy on the Adult census extract, CPU time and memory.
 
-    python bench/synth.py [--adult FOLDER] [--runs 5] [--only adult|sizes|NAME] [--quick] [--json]
+    python bench/synth.py [--adult FOLDER] [--runs 5] [--only adult|sizes|NAME] [--epsilon 1]
+        [--quick] [--json]
 
 FOLDER holds adult-discretised.csv and adult-discretised-domain.json (48,842 rows, 14 columns, from
 the data folder of private-pgm). Without it the lines of Adult are skipped and say why. Rows whose
@@ -375,6 +376,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="epsilon 1 once, no large tables")
     halves = ("adult", "sizes", *LARGE)
     parser.add_argument("--only", choices=halves, help="some of the lines")
+    parser.add_argument("--epsilon", choices=tuple(TARGETS), action="append")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fit", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -385,7 +387,7 @@ def main() -> None:
     adult = given.adult if given.adult and (given.adult / ADULT_FILE).exists() else None
     lines = [measure_propagation()] if given.only in (None, "sizes") else []
     if given.only in (None, "adult"):
-        epsilons = ["1"] if given.quick else list(TARGETS)
+        epsilons = ["1"] if given.quick else given.epsilon or list(TARGETS)
         runs = 1 if given.quick else given.runs
         if adult is None:
             lines += [skip(f"Adult at epsilon {epsilon}", NO_ADULT) for epsilon in epsilons]

@@ -214,6 +214,84 @@ def choose_tree(scores, columns, epsilon, draws):
     return tree
 
 
+def fit_mbi_aim(kind, rows, sizes, epsilon):
+    """AIM as McKenna, Mullins, Sheldon and Miklau (2022) describe it, for all pairs of columns,
+    over the estimators of mbi: 16 rounds a column are planned, a model has at most 80 MB, and 1,000
+    steps are taken a round, the settings of their repository."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_compilation_cache", False)  # as the package advises
+    from mbi import Domain, LinearMeasurement, estimation
+    from mbi.junction_tree import hypothetical_model_size
+
+    draws = np.random.default_rng()
+    columns = range(len(sizes))
+    names = [f"c{number}" for number in columns]
+    domain = Domain(names, sizes)
+    budget = find_rho(epsilon)
+    pairs = [(a, b) for a in columns for b in range(a + 1, len(sizes))]
+    weights = {(a,): len(sizes) - 1 for a in columns} | dict.fromkeys(pairs, 2 * len(sizes) - 2)
+    exact = {own: count_codes(rows, own, sizes) for own in weights}
+    rounds = 16 * len(sizes)
+    sigma = np.sqrt(rounds / (2 * 0.9 * budget))
+    choice = np.sqrt(8 * 0.1 * budget / rounds)
+    measured = []
+
+    def measure(own):
+        noisy = exact[own] + draws.normal(0, sigma, len(exact[own]))
+        measured.append(LinearMeasurement(noisy, tuple(names[a] for a in own), sigma))
+
+    def project(own):
+        return np.asarray(model.project(tuple(names[a] for a in own)).datavector())
+
+    for a in columns:
+        measure((a,))
+    spent = len(sizes) * 0.5 / sigma**2
+    model = estimation.MirrorDescent().estimate(domain, measured, iters=1000)
+    is_over = False
+    while not is_over:
+        left = budget - spent
+        if left < 2 * (0.5 / sigma**2 + choice**2 / 8):
+            sigma = np.sqrt(1 / (2 * 0.9 * left))
+            choice = np.sqrt(8 * 0.1 * left)
+            is_over = True
+        spent += 0.5 / sigma**2 + choice**2 / 8
+        most = 80 * spent / budget
+        cliques = [one.clique for one in measured]
+        scores = {
+            own: weight
+            * (np.abs(exact[own] - project(own)).sum() - 0.798 * sigma * len(exact[own]))
+            for own, weight in weights.items()
+            if hypothetical_model_size(domain, [*cliques, tuple(names[a] for a in own)]) <= most
+        }
+        own = choose_one(scores, choice / max(weights.values()), draws)
+        before = project(own)
+        measure(own)
+        model = estimation.MirrorDescent().estimate(domain, measured, iters=1000, warm_start=model)
+        print(f"round {len(measured) - len(sizes)}: {spent / budget:.0%} spent", file=sys.stderr)
+        if np.abs(project(own) - before).sum() <= 0.798 * sigma * len(before):
+            sigma /= 2
+            choice *= 2
+    made = model.synthetic_data().to_dict()
+    return np.stack([np.asarray(made[name]) for name in names], axis=1)
+
+
+def count_codes(rows, own, sizes):
+    """Rows by the values of some columns, the last one fastest."""
+    shape = [sizes[a] for a in own]
+    codes = np.ravel_multi_index(tuple(rows[:, a] for a in own), shape)
+    return np.bincount(codes, minlength=int(np.prod(shape)))
+
+
+def choose_one(scores, epsilon, draws):
+    """One key by the exponential mechanism, sensitivity 1; scores are not monotone."""
+    keys = list(scores)
+    logs = epsilon / 2 * np.array([scores[key] for key in keys])
+    shares = np.exp(logs - logs.max())
+    return keys[draws.choice(len(keys), p=shares / shares.sum())]
+
+
 def find_rho(epsilon):
     """The largest rho of zCDP within (epsilon, DELTA), by Canonne, Kamath and Steinke (2020)."""
     excess = np.logspace(-4, 6, 20_001)
@@ -228,6 +306,7 @@ def find_rho(epsilon):
 
 PEERS = {
     "private-pgm MST": ("synth-mbi", fit_mbi, "", ("mbi", "jax", "numpy")),
+    "private-pgm AIM": ("synth-mbi", fit_mbi_aim, "", ("mbi", "jax", "numpy")),
     "OpenDP MST": ("synth-opendp", fit_opendp, "mst", ("opendp", "mbi", "jax")),
     "OpenDP AIM": ("synth-opendp", fit_opendp, "aim", ("opendp", "mbi", "jax")),
     "dpmm MST": ("synth-dpmm", fit_dpmm, "mst", ("dpmm", "numpy")),
@@ -343,17 +422,30 @@ def run_worker(name: str, given: argparse.Namespace, source: Path, out: Path, ep
         stdout, stderr = worker.communicate(timeout=2 * given.limit)
     except subprocess.TimeoutExpired:
         os.killpg(worker.pid, signal.SIGKILL)
-        worker.communicate()
-        return {"failed": f"no end within {2 * given.limit:.0f} s at epsilon {epsilon}"}
-    printed = [json.loads(text) for text in stdout.splitlines() if text.startswith("{")]
+        stdout, stderr = worker.communicate()
+        why = f"no end within {2 * given.limit:.0f} s at epsilon {epsilon}{find_last_round(stderr)}"
+        return {"failed": why, **next(iter(read_printed(stdout)), {})}
+    printed = read_printed(stdout)
     if worker.returncode:
         lines = stderr.strip().splitlines() or ["killed"]
         errors = [text for text in lines if re.match(r"[\w.]*(Error|Exception)\b", text)]
         why = " ".join(lines[lines.index(errors[-1]) :] if errors else lines[-1:])[:300]
         if worker.returncode < 0:
             why = f"killed at {given.limit:.0f} CPU s at epsilon {epsilon}, or out of memory"
+            why += find_last_round(stderr)
         return {"failed": why, **(printed[0] if printed else {})}
     return printed[-1]
+
+
+def read_printed(stdout: str) -> list[dict]:
+    """The lines of JSON that a worker printed."""
+    return [json.loads(text) for text in stdout.splitlines() if text.startswith("{")]
+
+
+def find_last_round(printed: str) -> str:
+    """The last round that a worker said it had reached, after a semicolon; empty if none."""
+    rounds = [text for text in printed.splitlines() if text.startswith("round ")]
+    return f"; {rounds[-1]}" if rounds else ""
 
 
 def main() -> None:

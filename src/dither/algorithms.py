@@ -94,8 +94,9 @@ class AlgorithmDoor(WorkloadDoor):
         One lease pays for everything that is measured; rows drawn from the model cost nothing.
         Methods: "aim", "mst", "mwem", "privbayes", "histogram", "independent", or "auto". `bins`
         says into how many bins of equal width a number or date goes, or where they begin:
-        `{"cost": 40, "age": [18, 30, 65]}`; such edges are public. `labels_epsilon` buys,
-        for each undeclared category, the labels that many people share; others become `other`.
+        `{"cost": 40, "age": [18, 30, 65]}`; such edges are public. `{"cost": "buy:12"}` buys edges
+        of 12 bins of about equal counts, out of the same price. `labels_epsilon` buys, for
+        each undeclared category, the labels that many people share; others become `other`.
         `start_from` is an earlier synthetic table of these columns, paid by the same budgets, or
         `PublicTable(rows, provenance="...")`.
         """

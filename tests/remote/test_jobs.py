@@ -93,7 +93,21 @@ def test_edges_of_bins_travel_to_the_data_and_wrong_ones_cost_nothing(served):
     before = served.read_spent()
     with pytest.raises(ParameterError, match="must increase"):
         con.synthesize("patients", bins={"age": [65, 30]}, **wish)
+    with pytest.raises(ParameterError, match="bought bins"):
+        con.synthesize("patients", bins={"age": "buy:99"}, **wish)
     assert served.read_spent() == before
+
+
+def test_edges_are_bought_by_the_same_job_and_charge(served):
+    con = served.connect()
+    before = served.read_spent()
+    wish = {"rho": 2, "columns": ["age", "ward"], "method": "independent"}
+    made = con.synthesize("patients", bins={"age": "buy:4"}, **wish)
+    assert served.read_spent() - before == 2
+    assert made.columns[0].has_bought_edges
+    assert "3 quantiles of age" in made.released[-1].write_words()
+    counts = made.find_marginal("age")[:-1]
+    assert abs(counts - counts.mean()).max() < counts.mean() / 2
 
 
 def test_a_model_is_trained_as_one_job(served):

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from dither.synth.columns import SynthColumn
+from dither.synth.estimate import Measurement
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import ValueGrouping, keep_all
 from dither.synth.model import GraphicalModel
@@ -34,7 +35,9 @@ def make_synthetic() -> Synthetic:
         ReleasedStep("counts", ("first", "second"), 4, 0.1, 2.0),
     )
     facts = {"table": "people", "dataset": "d", "version": 1, "method": "aim", "price": "epsilon 1"}
-    return Synthetic(columns, FittedTable(model, (keep_all(2),) * 3, singles), steps, facts)
+    measured = (Measurement((0, 1), model.find_marginal((0, 1)), np.full((2, 2), 4.0)),)
+    fitted = FittedTable(model, (keep_all(2),) * 3, singles, measured, {(0, 2): 30.0})
+    return Synthetic(columns, fitted, steps, facts)
 
 
 class Tags(HTMLParser):
@@ -82,6 +85,9 @@ def test_errors_come_from_what_was_measured_and_are_unknown_elsewhere() -> None:
     assert errors["first", "third"] is None and errors["second", "third"] is None
     page = make_synthetic().report()
     assert "2 pairs were not measured" in page
+    bounds = {error.columns: error.at_most for error in make_synthetic().predict_errors()}
+    assert bounds["first", "third"] == 0.15 and bounds["second", "third"] is None  # 30 of 200
+    assert "first, third" in page and "15%" in page and "not known" in page
     assert "people: counts of the columns first, second, third. Noise alone" in page
     assert "people: counts of the pairs of columns first with second. Noise alone" in page
 
@@ -97,7 +103,8 @@ def test_the_error_of_a_count_adds_up_the_cells_that_enter_it() -> None:
     grouped = GraphicalModel((1, 2, 2), 100.0, {(0, 1): np.zeros((1, 2)), (2,): np.zeros(2)})
     groupings = (ValueGrouping((0, 0)), keep_all(2), keep_all(2))
     singles = (np.array([50.0, 50.0]),) * 3
-    wide = replace(synthetic, fitted=FittedTable(grouped, groupings, singles))
+    counts = Measurement((0, 1), np.full((1, 2), 50.0), np.full((1, 2), 4.0))
+    wide = replace(synthetic, fitted=FittedTable(grouped, groupings, singles, (counts,)))
     assert wide.count({"first": ["b"], "second": ["b"]}).error == 1.0
 
 

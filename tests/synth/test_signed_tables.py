@@ -53,7 +53,8 @@ def test_the_certificate_of_the_demo_clinic_verifies_and_commits_to_the_model(
     con = dither.connect(survey)
     made = con.synthesize("people", epsilon=2, columns=["age", "work", "begun", "ended"])
     body = read_signed(made.certificate(tmp_path / "certificate.json"))
-    assert body["values"]["commitment"] == f"model {made.key.hex()}"
+    assert body["values"]["commitment"] == made.commitment
+    assert made.commitment.startswith(f"model {made.key.hex()}, measurements ")
     assert body["price"]["charges"]["total"][0] == body["guarantee"]["native"]["epsilon"]
     assert float(body["guarantee"]["epsilon"]) <= 2
     assert len(body["post_processing"]) == len(made.released)
@@ -87,6 +88,26 @@ def test_a_table_from_an_earlier_one_is_certified_for_the_loss_of_both(survey: P
     assert made.signed is None
 
 
+def test_nothing_is_signed_that_starts_from_a_doctored_table(survey: Path, tmp_path: Path) -> None:
+    """Planted: numbers of a dear release under the name of a cheap one, which would halve the
+    stated loss; as an object, and as a file with the certificate of the cheap one."""
+    con = dither.connect(survey)
+    ask: dict[str, Any] = {"columns": ["age", "town"], "method": "aim"}
+    dear = con.synthesize("people", epsilon=5, **ask)
+    cheap = con.synthesize("people", epsilon=1, **ask)
+    dear.save(tmp_path / "model.json")
+    loaded = load_synthetic(tmp_path / "model.json")
+    assert con.synthesize("people", epsilon=1, start_from=loaded, **ask).signed is not None
+    renamed = replace(dear, facts=cheap.facts)
+    with_seal = replace(dear, facts=cheap.facts, signed=cheap.signed)
+    with_numbers = replace(
+        cheap, fitted=replace(cheap.fitted, measurements=dear.fitted.measurements)
+    )
+    for doctored in (renamed, with_seal, with_numbers):
+        made = con.synthesize("people", epsilon=1, start_from=doctored, **ask)
+        assert made.signed is None and "steps" in made.certificate()
+
+
 def test_a_table_with_bought_labels_is_certified_for_their_loss_as_well(tmp_path: Path) -> None:
     people = invent_people(300)
     pyarrow.csv.write_csv(people, tmp_path / "people.csv")
@@ -106,6 +127,18 @@ def test_a_table_with_bought_labels_is_certified_for_their_loss_as_well(tmp_path
     assert made.facts["sources"][0] in body["guarantee"]["stated"]
 
 
+def test_a_table_with_bought_bins_is_certified_for_the_whole_price(survey: Path) -> None:
+    """Planted elsewhere: edges bought apart, which the certificate calls the asker's choice."""
+    con = dither.connect(survey)
+    before = con.budget().pots[0].spent
+    made = con.synthesize("people", epsilon=8, columns=["pay", "town"], bins={"pay": "buy:5"})
+    body = read_signed(made.certificate())
+    spent = con.budget().pots[0].spent - before
+    assert Fraction(body["guarantee"]["epsilon"]) == spent and 7.9 < spent <= 8
+    assert any("4 quantiles of pay" in words for words in body["post_processing"])
+    assert not any("begin at" in fact for fact in body["unprotected"])
+
+
 def test_every_certificate_lists_the_rules_of_the_catalog(survey: Path) -> None:
     result = dither.connect(survey).sql("SELECT COUNT(*) AS n FROM trips", epsilon=1)
     body = read_signed(result.certificate())
@@ -117,7 +150,7 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
 ) -> None:
     folder = tmp_path / "shared"
     asked = ["synth", str(survey), "people", "trips", "--epsilon", "4", "--to", str(folder)]
-    wish = ["--columns", "age,work,town", "--bins", "age=2/5,length=4/"]
+    wish = ["--columns", "age,work,town", "--bins", "age=2/5,length=4/,day=buy:3"]
     done = CliRunner().invoke(app, [*asked, *wish])
     assert done.exit_code == 0, done.output
     assert {file.name for file in folder.iterdir()} == {
@@ -129,6 +162,7 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
     }
     assert seal.check((folder / "certificate.json").read_text()).intact
     pair = load_linked(folder / "model.json")
+    assert pair.child.released[-1].write_words().startswith("2 quantiles of day")
     assert [column.edges for column in pair.parent.columns] == [(2, 5), (), ()]
     body = read_signed(json.loads((folder / "certificate.json").read_text()))
     edges = ["people: bins of age begin at 2, 5", "trips: bins of length begin at 4"]
@@ -139,3 +173,6 @@ def test_one_command_makes_two_linked_tables_a_report_and_a_certificate(
     for bins in ("age", "age=", "age=many", "age=2,5"):
         refused = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", bins])
         assert refused.exit_code != 0 and not (tmp_path / "x").exists()
+    for bins in ("age=buy:1", "age=buying"):
+        assert CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "x"), "--bins", bins]).exit_code
+        assert not any((tmp_path / "x").iterdir())

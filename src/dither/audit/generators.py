@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.audit.shipped_mechanisms import Subject
-from dither.plan.algebra import JointScores, Linear, Query, Scan
+from dither.plan.algebra import JointScores, Linear, Quantiles, Query, Scan
 from dither.plan.linear import multiply_cells
 from dither.plan.scores import evaluate_scores
 from dither.privacy.losses import Pure
+from dither.privacy.mechanisms.quantile import FlippedQuantile
 from dither.privacy.mechanisms.score_selection import ScoreSelection
 from dither.privacy.noise import discrete_laplace
 from dither.synth.columns import SynthColumn
@@ -37,6 +38,8 @@ EPSILON = Fraction(1)
 NAMES = ("a", "b")
 PEOPLE: Rows = np.array([[0, 0]] * 12 + [[1, 0]] * 3)
 TARGET: Rows = np.array([[1, 1]])
+EDGE_SHARE = Fraction(4, 5)
+"""Of the people without the target 12 of 15 have the value 0: a target with 1 moves the edge."""
 _MOST_ROWS = 1000
 
 
@@ -57,9 +60,13 @@ class InventedLease:
         self._choice_factor = choice_factor
 
     def release(self, query: Query, *, epsilon: Any = None, rho: Any = None) -> tuple[int, ...]:
-        """Release noisy counts, or the position of a choice."""
+        """Release noisy counts, the position of a choice, or a quantile."""
         price = Fraction(epsilon)
         self.left -= price
+        if isinstance(query, Quantiles):
+            (share,) = query.shares
+            mechanism = FlippedQuantile(share, price * self._factor)
+            return (int(mechanism.release(self._count((query.column,))[:, 0].tolist())),)
         if isinstance(query, Linear):
             product = multiply_cells(query, self._count(query.keys), _MOST_ROWS)[:, 0]
             noise = discrete_laplace(1 / (price * self._factor), len(product))
@@ -89,6 +96,10 @@ class InventedSteps(TableSteps):
     def find_variance(self, query: Linear, price: Fraction) -> float:
         """Find the variance of Laplace noise of scale 1 / price."""
         return 2 / float(price) ** 2
+
+    def find_choice_scale(self, query: JointScores, price: Fraction) -> float:
+        """Find the scale of a choice in rows: one row moves a score by one row."""
+        return 2 / float(price)
 
     def find_error(self, clique: Clique, price: Fraction) -> float:
         """Find the mean absolute value of Laplace noise of scale 1 / price."""
@@ -135,6 +146,13 @@ def attack_choice(rows: Rows, choice_factor: int = 1) -> int:
     return steps.choose(candidates, [keep_all(2), keep_all(2)], EPSILON)
 
 
+def attack_edge(rows: Rows, factor: int = 1) -> int:
+    """Return where the second of two bought bins of a column begins."""
+    lease = InventedLease(rows, (4, 2), factor)
+    query = Quantiles(Scan("t"), (), NAMES[0], (EDGE_SHARE,))
+    return lease.release(query, epsilon=EPSILON)[0]
+
+
 def list_generators() -> list[Subject]:
     """List every method, and the choice of a marginal, each with its claim."""
     pair = (np.concatenate([PEOPLE, TARGET]), PEOPLE)
@@ -142,6 +160,7 @@ def list_generators() -> list[Subject]:
         f"synthetic table by {method}": partial(attack_cell, method=method) for method in METHODS
     }
     attacks["choice of a marginal"] = attack_choice
+    attacks["edge of bought bins"] = attack_edge
     claim = Pure(EPSILON)
     return [
         Subject(name, attack, pair, claim, vectorised=False) for name, attack in attacks.items()
@@ -175,6 +194,11 @@ def _take_domain_from_data(rows: Rows) -> int:
     return METHODS["independent"](InventedSteps(lease), make_columns(sizes)).model.sizes[1]
 
 
+def _take_edge_from_data(rows: Rows) -> int:
+    """Take the exact quantile for the edge of bins, as generators do that cut the data equally."""
+    return int(np.quantile(rows[:, 0], float(EDGE_SHARE), method="lower"))
+
+
 def _keep_all_rows(rows: Rows) -> int:
     """Count all rows of a person, with the noise of one row."""
     return attack_cell(rows, "histogram")
@@ -193,6 +217,7 @@ def list_planted_generators() -> list[PlantedGenerator]:
     return [
         PlantedGenerator("the exact number of rows is used", _use_exact_rows, neighbours),
         PlantedGenerator("the domain is read off the data", _take_domain_from_data, neighbours),
+        PlantedGenerator("edges of bins are exact quantiles", _take_edge_from_data, neighbours),
         PlantedGenerator(
             "choices are not charged", lambda rows: attack_choice(rows, 100), neighbours
         ),

@@ -34,7 +34,9 @@ def synth(
     ] = "auto",
     bins: Annotated[
         str | None,
-        typer.Option(help="Numbers of bins, or where they begin: cost=40,age=18/65."),
+        typer.Option(
+            help="Numbers of bins, where they begin, or bins to buy: cost=40,age=18/65,pay=buy:12."
+        ),
     ] = None,
     labels_epsilon: Annotated[
         str | None,
@@ -73,6 +75,7 @@ def synth(
         made.certificate(to / "certificate.json")
         made.report(to / "report.html")
         tables = {table: made.sample()}
+        noisy = [table] if made.is_mostly_noise else []
     else:
         by_table = {} if names is None else {table: names}
         pair = con.synthesize_linked(
@@ -89,24 +92,33 @@ def synth(
         pair.report(to / "report.html")
         parents, children = pair.sample()
         tables = {table: parents, child: children}
+        sides = {table: pair.parent, child: pair.child}
+        noisy = [name for name, side in sides.items() if side.is_mostly_noise]
     files = [_write_table(rows, to / f"{name}.{file_format}") for name, rows in tables.items()]
     shown = {name: rows.num_rows for name, rows in tables.items()}
     if as_json:
-        print_json({"rows": shown, "files": [str(file) for file in files]})
+        listed = [str(file) for file in files]
+        print_json({"rows": shown, "files": listed, "mostly_noise": noisy})
         return
+    from dither.synth.synthetic import NOISE
+
     console = make_console()
     for name, count in shown.items():
-        console.print(f"{name}: {count:,} synthetic rows", highlight=False)
+        words = f" ({NOISE})" if name in noisy else ""
+        console.print(f"{name}: {count:,} synthetic rows{words}", highlight=False)
     console.print(f"read {to / 'report.html'} before you share them", highlight=False)
 
 
-def _read_bins(text: str | None) -> dict[str, int | list[str]]:
-    """Numbers of bins, or their edges, by column, from the text of --bins."""
+def _read_bins(text: str | None) -> dict[str, int | str | list[str]]:
+    """Numbers of bins, their edges, or bins to buy, by column, from the text of --bins."""
     entries = [entry.strip().partition("=") for entry in (text or "").split(",") if entry.strip()]
-    if any("/" not in bins and not _is_count(bins) for _, _, bins in entries):
+    if any(
+        "/" not in bins and not _is_count(bins) and not bins.strip().startswith("buy")
+        for _, _, bins in entries
+    ):
         raise ParameterError(
-            f"--bins is a list such as cost=40,age=18/30/65 (bins begin at 18, 30 and 65; a single "
-            f"edge is 18/), got {text!r}"
+            f"--bins is a list such as cost=40,age=18/30/65,pay=buy:12 (bins begin at 18, 30 and "
+            f"65; a single edge is 18/; 12 bins at bought quantiles), got {text!r}"
         )
     return {name.strip(): _read_wish(bins) for name, _, bins in entries}
 
@@ -115,8 +127,10 @@ def _is_count(text: str) -> bool:
     return text.strip().isdecimal() and len(text) < 10
 
 
-def _read_wish(text: str) -> int | list[str]:
-    """Read a number of bins, or edges with slashes between."""
+def _read_wish(text: str) -> int | str | list[str]:
+    """Read a number of bins, bins to buy, or edges with slashes between."""
+    if text.strip().startswith("buy"):
+        return text.strip()
     if "/" not in text:
         return int(text)
     return [edge.strip() for edge in text.split("/") if edge.strip()]

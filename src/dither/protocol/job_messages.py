@@ -20,8 +20,10 @@ Label = Annotated[str, StringConstraints(max_length=1_000)]
 Words = Annotated[str, StringConstraints(max_length=1_000)]
 Parameters = Annotated[str, StringConstraints(max_length=100_000)]
 Ratio = Annotated[str, StringConstraints(max_length=8_200, pattern=r"^[0-9]+/[0-9]+$")]
-Bins = dict[ColumnName, int | Annotated[list[Label], Field(max_length=MOST_COLUMNS)]]
-"""By column how many bins of equal width, or the values at which bins begin, as texts."""
+BinsToBuy = Annotated[str, StringConstraints(max_length=8, pattern=r"^buy(:[0-9]{1,4})?$")]
+Bins = dict[ColumnName, int | BinsToBuy | Annotated[list[Label], Field(max_length=MOST_COLUMNS)]]
+"""By column how many bins of equal width, the values at which bins begin, as texts, or how many
+are to begin at bought quantiles."""
 
 
 class ConstraintDocument(StrictModel):

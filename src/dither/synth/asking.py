@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 from dither.answer.asked import read_epsilon, read_rho
@@ -20,10 +21,23 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.ledger import LedgerView
 from dither.publish.lease_certificate import LeaseRemarks
+from dither.synth.bought_edges import (
+    EdgeWish,
+    buy_edges,
+    find_rank_errors,
+    list_edge_wishes,
+    reuse_edges,
+)
 from dither.synth.columns import MOST_LABELS, write_plan
 from dither.synth.constraints import Constraint
 from dither.synth.edges import Bins, check_bins, write_bins
-from dither.synth.linked import LinkedPlan, SyntheticPair, measure_linked, plan_linked
+from dither.synth.linked import (
+    PARENT_SHARE,
+    LinkedPlan,
+    SyntheticPair,
+    measure_linked,
+    plan_linked,
+)
 from dither.synth.quality import list_unmeasured, measure_quality
 from dither.synth.steps import TableSteps
 from dither.synth.stored_model import read_model, read_pair
@@ -38,7 +52,12 @@ from dither.synth.synthesize import (
     plan_table,
 )
 from dither.synth.synthetic import Synthetic
-from dither.synth.warm_start import PublicTable, list_bought_labels, list_sources
+from dither.synth.warm_start import (
+    PublicTable,
+    is_as_signed,
+    list_bought_labels,
+    list_sources,
+)
 
 BuyLabels = Callable[[str, str], tuple[tuple[str, ...], str]]
 """Table and column in, the labels and the release that told them out."""
@@ -114,7 +133,7 @@ def write_remarks(tables: Sequence[Synthetic], asked: str, commitment: str) -> L
         tuple(steps),
         tuple(limits),
         tuple(unprotected),
-        f"model {commitment}",
+        commitment,
         tuple(dict.fromkeys(source for made in tables for source in made.facts.get("sources", ()))),
     )
 
@@ -168,6 +187,8 @@ class SynthAsker:
         """One table. Labels of undeclared categories are those of an earlier table that it starts
         from, or are bought first, by a charge of their own."""
         names = self._list_names(table, columns)
+        check_bins(bins or {}, names)
+        bins = reuse_edges(bins or {}, start_from)
         labels = list_bought_labels(start_from)
         undeclared = tuple(n for n in self._list_undeclared(table, names) if n not in labels)
         if undeclared and buy_labels is None and columns is None:
@@ -179,43 +200,50 @@ class SynthAsker:
             most = tuple(f"?{number}" for number in range(MOST_LABELS))
             stand_ins = labels | dict.fromkeys(undeclared, most)
             rehearsed = self._plan(table, names, method, bins, constraints, stand_ins)
-            check_price(rehearsed, self._analyses, price)
+            self._check_prices([rehearsed], {table: bins}, price)
             check_start(start_from, rehearsed, self._facts(), self._list_pots())
             for name in undeclared:
                 labels[name], source = buy_labels(table, name)
                 sources.append(source)
             price = _add_labels_price(price, labels_epsilon, undeclared)
-        plan = self._plan(table, names, method, bins, constraints, labels)
-        check_price(plan, self._analyses, price)
+        plan_with = partial(
+            self._plan, table, names, method, constraints=constraints, labels=labels
+        )
+        plan = plan_with(bins)
+        wishes = self._check_prices([plan], {table: bins}, price)
         start = check_start(start_from, plan, self._facts(), self._list_pots())
-        if start is not None:
-            return self._fit(plan, price, start, sources)
-        terms = write_terms(plan, bins or {}, labels, price)
-        document = self._curator.run_algorithm("synthesize", terms, self._pot)
-        if document is not None:
-            return read_model(document)
-        return self._fit(plan, price, sources=sources)
+        if start is None:
+            terms = write_terms(plan, bins, labels, price)
+            document = self._curator.run_algorithm("synthesize", terms, self._pot)
+            if document is not None:
+                return read_model(document)
+        return self._fit(plan_with, bins, wishes, price, start, sources)
 
     def run(self, terms: Mapping[str, Any]) -> Synthetic:
         """The table that the terms of a job describe, out of one lease."""
-        labels = {name: tuple(texts) for name, texts in terms["labels"].items()}
-        constraints = tuple(Constraint(**written) for written in terms["constraints"])
-        columns = tuple(terms["columns"])
-        plan = self._plan(
-            terms["table"], columns, terms["method"], terms["bins"], constraints, labels
+        plan_with = partial(
+            self._plan,
+            terms["table"],
+            tuple(terms["columns"]),
+            terms["method"],
+            constraints=tuple(Constraint(**written) for written in terms["constraints"]),
+            labels={name: tuple(texts) for name, texts in terms["labels"].items()},
         )
+        bins = terms["bins"]
         price = read_terms_price(terms)
-        check_price(plan, self._analyses, price)
-        return self._fit(plan, price)
+        wishes = self._check_prices([plan_with(bins)], {terms["table"]: bins}, price)
+        return self._fit(plan_with, bins, wishes, price)
 
     def _fit(
         self,
-        plan: SynthPlan,
+        plan_with: Callable[[Bins], SynthPlan],
+        bins: Bins,
+        wishes: Sequence[EdgeWish],
         price: SynthPrice,
         start: Synthetic | PublicTable | None = None,
         sources: Sequence[str] = (),
     ) -> Synthetic:
-        """Charge the lease, run the method, and sign what was released.
+        """Charge the lease, buy edges of bins, run the method, and sign what was released.
 
         `sources` are releases that told labels; those of an earlier table are added.
         """
@@ -224,9 +252,33 @@ class SynthAsker:
         with self._open_lease(price) as lease:
             facts = self._facts() | {"release": lease.release_id, "pots": self._list_pots()}
             facts |= {"sources": names} if names else {}
+            bought = buy_edges(wishes, lease, self._analyses)
+            plan = plan_with(bins)
+            plan = plan_with(bought.place_into(plan.table.name, bins)) if wishes else plan
             made = measure_table(plan, self._analyses, price, lease, facts, start)
-        remarks = write_remarks([made], price.asked, made.key.hex())
-        return replace(made, signed=self._curator.sign_lease(lease.release_id, remarks))
+        made = bought.add_steps(made)
+        remarks = write_remarks([made], price.asked, made.commitment)
+        signed = self._curator.sign_lease(lease.release_id, remarks)
+        if isinstance(start, Synthetic) and not is_as_signed(start, signed):
+            signed = None  # nobody vouches for what it started from
+        return replace(made, signed=signed)
+
+    def _check_prices(
+        self,
+        plans: Sequence[SynthPlan],
+        bins: Mapping[str, Bins],
+        price: SynthPrice,
+        share: Fraction = Fraction(1),
+    ) -> tuple[EdgeWish, ...]:
+        """Check that a share of a price buys something for every plan, after the edges that the
+        whole price buys first. Return these, with their errors."""
+        columns = {plan.table.name: plan.names for plan in plans}
+        wishes = list_edge_wishes(columns, bins, price)
+        wishes = find_rank_errors(wishes, self._curator.kernel, self._pot, self._view)
+        rest = price.value - sum(wish.price.value for wish in wishes)
+        for plan in plans:
+            check_price(plan, self._analyses, replace(price, value=rest * share))
+        return wishes
 
     def ask_linked(
         self,
@@ -240,13 +292,15 @@ class SynthAsker:
     ) -> SyntheticPair:
         """Two linked tables out of one lease."""
         chosen = {name: tuple(names) for name, names in columns.items()}
-        plan = self._plan_linked(parent, child, price, chosen, method, bins or {})
+        bins = bins or {}
+        plan_with = partial(self._plan_linked, parent, child, chosen, method)
+        wishes = self._check_linked_price(plan_with(bins, bins), bins, price)
         terms = {
             "parent": parent,
             "child": child,
             "columns": {name: list(names) for name, names in chosen.items()},
             "method": method,
-            "bins": write_bins(bins or {}),
+            "bins": write_bins(bins),
             "measure": price.measure,
             "price": fraction_text(price.value),
             "asked": price.asked,
@@ -254,39 +308,68 @@ class SynthAsker:
         document = self._curator.run_algorithm("synthesize_linked", terms, self._pot)
         if document is not None:
             return read_pair(document)
-        return self._measure_linked(plan, price)
+        return self._measure_linked(plan_with, bins, wishes, price)
 
     def run_linked(self, terms: Mapping[str, Any]) -> SyntheticPair:
         """The linked tables that the terms of a job describe, out of one lease."""
         chosen = {name: tuple(names) for name, names in terms["columns"].items()}
         price = read_terms_price(terms)
-        plan = self._plan_linked(
-            terms["parent"], terms["child"], price, chosen, terms["method"], terms["bins"]
+        bins = terms["bins"]
+        plan_with = partial(
+            self._plan_linked, terms["parent"], terms["child"], chosen, terms["method"]
         )
-        return self._measure_linked(plan, price)
+        wishes = self._check_linked_price(plan_with(bins, bins), bins, price)
+        return self._measure_linked(plan_with, bins, wishes, price)
+
+    def _check_linked_price(
+        self, plan: LinkedPlan, bins: Bins, price: SynthPrice
+    ) -> tuple[EdgeWish, ...]:
+        """Check that a price buys something for both tables."""
+        names = (plan.parent.table.name, plan.child.table.name)
+        return self._check_prices(
+            [plan.parent, plan.child], dict.fromkeys(names, bins), price, PARENT_SHARE
+        )
 
     def _plan_linked(
         self,
         parent: str,
         child: str,
-        price: SynthPrice,
         columns: Mapping[str, tuple[str, ...]],
         method: str,
-        bins: Bins,
+        parent_bins: Bins,
+        child_bins: Bins,
     ) -> LinkedPlan:
-        """Check a wish for two tables, and that its price buys something."""
-        plan = plan_linked(
-            self._version.catalog, self._analyses, parent, child, columns, method, bins
+        """Check a wish for two tables."""
+        return plan_linked(
+            self._version.catalog,
+            self._analyses,
+            parent,
+            child,
+            columns,
+            method,
+            parent_bins,
+            child_bins,
         )
-        share = SynthPrice(price.measure, price.value * Fraction(2, 5), price.asked)
-        check_price(plan.parent, self._analyses, share)
-        check_price(plan.child, self._analyses, share)
-        return plan
 
-    def _measure_linked(self, plan: LinkedPlan, price: SynthPrice) -> SyntheticPair:
+    def _measure_linked(
+        self,
+        plan_with: Callable[[Bins, Bins], LinkedPlan],
+        bins: Bins,
+        wishes: Sequence[EdgeWish],
+        price: SynthPrice,
+    ) -> SyntheticPair:
+        """Charge the lease, buy edges of bins, measure both tables, and sign what was released."""
         with self._open_lease(price) as lease:
+            bought = buy_edges(wishes, lease, self._analyses)
+            plan = plan_with(bins, bins)
+            if wishes:
+                names = (plan.parent.table.name, plan.child.table.name)
+                plan = plan_with(*(bought.place_into(name, bins) for name in names))
             pair = measure_linked(plan, self._analyses, price, lease, self._facts())
-        remarks = write_remarks([pair.parent, pair.child], price.asked, pair.key.hex())
+        pair = replace(
+            pair, parent=bought.add_steps(pair.parent), child=bought.add_steps(pair.child)
+        )
+        remarks = write_remarks([pair.parent, pair.child], price.asked, f"model {pair.key.hex()}")
         return replace(pair, signed=self._curator.sign_lease(lease.release_id, remarks))
 
     def _plan(
@@ -294,18 +377,18 @@ class SynthAsker:
         table: str,
         names: tuple[str, ...],
         method: str,
-        bins: Bins | None,
+        bins: Bins,
         constraints: Sequence[Constraint],
         labels: Mapping[str, tuple[str, ...]],
-    ) -> Any:
-        check_bins(bins or {}, names)
+    ) -> SynthPlan:
+        check_bins(bins, names)
         return plan_table(
             self._version.catalog,
             self._analyses,
             table,
             names,
             method,
-            bins or {},
+            bins,
             tuple(constraints),
             labels,
         )

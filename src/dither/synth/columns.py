@@ -2,13 +2,13 @@
 
 What a column may hold is declared in the catalog, or bought before (labels of undeclared
 categories): never read from the data. Numbers and times with many values are put into bins of equal
-width over their declared bounds, or into bins with public edges that the asker chose.
+width over their declared bounds, or into bins with edges that the asker chose or bought.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Call, Column, Expression, Named, Plan, Project, Scan, Value
 from dither.plan.analysed_query import Analyses
 from dither.plan.domain import Domain
-from dither.synth.edges import EPOCH, ORDERED, Bins, Edge, read_edges
+from dither.synth.edges import EPOCH, ORDERED, Bins, BoughtEdges, invent_edges, read_edges
 
 MOST_VALUES = 256
 """Values of a column that are kept apart; a number or time with more is put into bins."""
@@ -43,7 +43,7 @@ _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 class SynthColumn:
     """One column as codes: code c stands for grid integers from first + c * width on, `width` many;
     the last code is null where nulls are kept. `edges`, if any, are where bins after the first
-    begin, and `width` is that of all of them together."""
+    begin, and `width` is that of all of them together. `is_bought` is of labels."""
 
     name: str
     kind: str
@@ -57,6 +57,7 @@ class SynthColumn:
     labels: tuple[str, ...] = ()
     is_bought: bool = False
     edges: tuple[int, ...] = ()
+    has_bought_edges: bool = False
 
     @property
     def is_ordered(self) -> bool:
@@ -75,7 +76,8 @@ class SynthColumn:
     def write_edges(self) -> str:
         """Where bins begin in words, for reports and certificates."""
         edges = ", ".join(str(self._to_value(edge)) for edge in self.edges)
-        return f"bins of {self.name} begin at {edges}: chosen by the asker"
+        source = "bought quantiles" if self.has_bought_edges else "chosen by the asker"
+        return f"bins of {self.name} begin at {edges}: {source}"
 
     def decode(self, codes: NDArray[np.int32], points: NDArray[np.float64]) -> pa.Array:
         """Values of the source's type and range; inside a bin the point of a row picks one."""
@@ -230,8 +232,8 @@ def make_columns(
 ) -> tuple[Plan, tuple[SynthColumn, ...]]:
     """The plan whose columns are codes, and what the codes stand for. Reads no data.
 
-    `labels` are those that were bought for undeclared categories. A column without a domain is
-    refused.
+    `labels` are those that were bought for undeclared categories. Bins that are yet to be bought
+    have stand-ins for their edges. A column without a domain is refused.
     """
     coded = make_codes(table, names, analyses, bins, labels)
     columns = tuple(column for column, _ in coded)
@@ -283,8 +285,13 @@ def _make_column(
             f"{name} is of type {domain.kind} and has no list of values: leave it out of columns"
         )
     wish = bins.get(name)
+    if isinstance(wish, BoughtEdges):
+        return _make_edged(name, domain, wish.grid, has_bought_edges=True)
+    if isinstance(wish, str):
+        stand_ins = invent_edges(name, domain, wish)
+        return _make_edged(name, domain, stand_ins, has_bought_edges=True)
     if wish is not None and not isinstance(wish, int):
-        return _make_edged(name, domain, wish)
+        return _make_edged(name, domain, read_edges(name, domain, wish))
     low, high = domain.listed
     values = high - low + 1
     if _needs_bins(domain, values, wish):
@@ -304,9 +311,10 @@ def _needs_bins(domain: Domain, values: int, bins: int | None) -> bool:
     return domain.kind in ORDERED and values > min(most, MOST_CODES - 1)
 
 
-def _make_edged(name: str, domain: Domain, edges: Sequence[Edge]) -> SynthColumn:
-    """Bins that begin at the lower bound and at public edges."""
-    grid = read_edges(name, domain, edges)
+def _make_edged(
+    name: str, domain: Domain, grid: tuple[int, ...], *, has_bought_edges: bool = False
+) -> SynthColumn:
+    """Bins that begin at the lower bound and at these integers of the grid."""
     low, high = domain.listed
     return SynthColumn(
         name,
@@ -319,6 +327,7 @@ def _make_edged(name: str, domain: Domain, edges: Sequence[Edge]) -> SynthColumn
         high,
         domain.step,
         edges=grid,
+        has_bought_edges=has_bought_edges,
     )
 
 

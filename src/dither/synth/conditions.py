@@ -23,11 +23,36 @@ Condition: TypeAlias = Mapping[str, Collection[Any]]
 
 @dataclass(frozen=True)
 class CountEstimate:
-    """A count by the model, and the standard error of measured noise in it; None where no step
-    measured these columns together, so that the model alone speaks."""
+    """A count by the model, the standard error of measured noise in it, and bounds of the real
+    count that hold with 95% confidence, whatever depends on what.
+
+    `error` is None where no step measured these columns together, so that the model alone says the
+    count: it may be off by more than noise, and only the bounds are known. They are None for tables
+    without measurements: those of a condition (`given`), and old files.
+    """
 
     value: float
     error: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The count as a sentence.
+
+        >>> CountEstimate(132.4, None, 90, 210).words  # doctest: +NORMALIZE_WHITESPACE
+        'about 132 rows by the model: these columns were not measured together. By what was
+        measured, between 90 and 210 with 95% confidence'
+        """
+        sentence = f"about {self.value:,.0f} rows by the model"
+        if self.error is not None:
+            sentence += f", with a standard error of {self.error:,.1f} by noise"
+        if self.low is None or self.high is None:
+            return sentence if self.error else f"{sentence}: how far that is off is not known"
+        if self.error is None:
+            sentence += ": these columns were not measured together"
+        ends = f"between {self.low:,.0f} and {self.high:,.0f} with 95% confidence"
+        return f"{sentence}. By what was measured, {ends}"
 
 
 def find_weights(column: SynthColumn, allowed: Collection[Any]) -> Table:

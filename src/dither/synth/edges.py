@@ -1,11 +1,15 @@
-"""Bins of numbers and times as the asker wishes them: how many of equal width, or where they begin.
+"""Bins of numbers and times as the asker wishes them: how many of equal width, where they begin, or
+how many of about equal counts are to be bought.
 
-Edges are public: a wish is checked against the catalog alone, before anything is read or charged.
+A wish is checked against the catalog alone, before anything is read or charged. Edges that the
+asker names are public; bought ones are released quantiles (`bought_edges.py`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -21,8 +25,22 @@ EPOCH = date(1970, 1, 1)
 ORDERED = ("number", "date", "timestamp")
 
 Edge: TypeAlias = Number | date
-Bins: TypeAlias = Mapping[str, int | Sequence[Edge]]
-"""By column a number of bins of equal width, or the values at which bins after the first begin."""
+
+
+@dataclass(frozen=True)
+class BoughtEdges:
+    """Where bins after the first begin, by quantiles that a lease released: integers of the
+    column's grid."""
+
+    grid: tuple[int, ...]
+
+
+Bins: TypeAlias = Mapping[str, int | str | Sequence[Edge] | BoughtEdges]
+"""By column a number of bins of equal width, the values at which bins after the first begin, or
+"buy" and "buy:12" for edges at bought quantiles."""
+BOUGHT_BINS = 16
+"""How many bins "buy" buys."""
+_BUY = re.compile(r"buy(?::([0-9]{1,4}))?")
 
 
 def check_bins(bins: object, names: Sequence[str]) -> None:
@@ -34,11 +52,46 @@ def check_bins(bins: object, names: Sequence[str]) -> None:
             raise ParameterError(
                 f"bins name {quote(name)}, which is none of the columns: {', '.join(names)}"
             )
-        if type(wish) is not int and not isinstance(wish, (list, tuple)):
+        if isinstance(wish, str) and _BUY.fullmatch(wish):
+            count_bought_bins(name, wish)
+        elif type(wish) is not int and not isinstance(wish, (list, tuple, BoughtEdges)):
             raise ParameterError(
                 f"the bins of {name} are a whole number, or a list of the values at which bins "
-                f"begin, got {quote(wish)}"
+                f"begin, or 'buy' for edges at bought quantiles, got {quote(wish)}"
             )
+
+
+def count_bought_bins(name: str, wish: str) -> int:
+    """Count the bins of a wish such as "buy" or "buy:12".
+
+    >>> count_bought_bins("age", "buy"), count_bought_bins("age", "buy:12")
+    (16, 12)
+    """
+    matched = _BUY.fullmatch(wish)
+    assert matched is not None
+    bins = int(matched[1] or BOUGHT_BINS)
+    if not 2 <= bins <= MOST_EDGES + 1:
+        raise ParameterError(f"{name} takes 2 to {MOST_EDGES + 1} bought bins, got {bins}")
+    return bins
+
+
+def invent_edges(name: str, domain: Domain, wish: str) -> tuple[int, ...]:
+    """Invent as many edges as may be bought, evenly spaced: what a plan is checked with before."""
+    bins = count_bought_bins(name, wish)
+    _check_order(name, domain)
+    low, high = domain.listed
+    values = high - low + 1
+    if values < bins:
+        raise ParameterError(
+            f"{name} has {values} values, too few for {bins} bought bins: leave it out of bins, "
+            f"and every value is kept apart"
+        )
+    return tuple(low + number * values // bins for number in range(1, bins))
+
+
+def _check_order(name: str, domain: Domain) -> None:
+    if domain.kind not in ORDERED:
+        raise ParameterError(f"{name} is a {domain.kind} and has no order: leave it out of bins")
 
 
 def read_edges(name: str, domain: Domain, edges: Sequence[Edge]) -> tuple[int, ...]:
@@ -46,8 +99,7 @@ def read_edges(name: str, domain: Domain, edges: Sequence[Edge]) -> tuple[int, .
 
     A bin begins at every edge; the first one begins at the lower bound, which is no edge.
     """
-    if domain.kind not in ORDERED:
-        raise ParameterError(f"{name} is a {domain.kind} and has no order: leave it out of bins")
+    _check_order(name, domain)
     if not 1 <= len(edges) <= MOST_EDGES:
         raise ParameterError(
             f"{name} takes 1 to {MOST_EDGES} edges of bins, got {len(edges)}; a number in place of "
@@ -104,12 +156,16 @@ def _read_second(name: str, edge: Any) -> int:
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
 
 
-def write_bins(bins: Bins) -> dict[str, int | list[str]]:
+def write_bins(bins: Bins) -> dict[str, int | str | list[str]]:
     """Write bins as the terms of a job: edges as texts, which `read_edges` reads alike."""
-    return {
-        name: wish if isinstance(wish, int) else [_write_edge(name, edge) for edge in wish]
-        for name, wish in bins.items()
-    }
+    return {name: _write_wish(name, wish) for name, wish in bins.items()}
+
+
+def _write_wish(name: str, wish: int | str | Sequence[Edge] | BoughtEdges) -> int | str | list[str]:
+    assert not isinstance(wish, BoughtEdges), "a job buys its own edges"
+    if isinstance(wish, (int, str)):
+        return wish
+    return [_write_edge(name, edge) for edge in wish]
 
 
 def _write_edge(name: str, edge: Edge) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dither.synth.contraction import Table
 from dither.synth.estimate import Measurement
@@ -14,12 +15,17 @@ from dither.synth.model import GraphicalModel
 @dataclass(frozen=True)
 class FittedTable:
     """A model over groups, the groups of every attribute, and the counts of its values, which say
-    how a group is spread. `measurements` are the noisy counts over groups that it was fitted to."""
+    how a group is spread. `measurements` are the noisy counts over groups that it was fitted to.
+
+    `gaps` bound, for cliques that were not measured, the L1 distance of the source's counts of
+    groups from the model's, with 95% confidence.
+    """
 
     model: GraphicalModel
     groupings: tuple[ValueGrouping, ...]
     singles: tuple[Table, ...]
     measurements: tuple[Measurement, ...] = ()
+    gaps: Mapping[Clique, float] = field(default_factory=dict)
 
     def find_marginal(self, clique: Clique) -> Table:
         """The expected counts of the values of some attributes, given in order."""

@@ -106,8 +106,14 @@ def plan_linked(
     columns: Mapping[str, tuple[str, ...]],
     method: str,
     bins: Bins,
+    child_bins: Bins | None = None,
 ) -> LinkedPlan:
-    """Check a wish for two tables against the catalog. Reads no data."""
+    """Check a wish for two tables against the catalog. Reads no data.
+
+    `bins` are those of both tables, unless the child has its own.
+    """
+    if child_bins is None:
+        child_bins = bins
     parent_table = find_table(catalog, parent)
     child_table = find_table(catalog, child)
     if parent_table.rows_per_unit != 1:
@@ -117,10 +123,11 @@ def plan_linked(
         )
     own = columns.get(parent) or _list_declared(parent_table, analyses)
     names = columns.get(child) or _list_declared(child_table, analyses)
-    check_bins(bins, (*own, *names))
+    for wishes in (bins, child_bins):
+        check_bins(wishes, (*own, *names))
     parent_plan = plan_table(catalog, analyses, parent, own, method, bins)
     links = _choose_links(parent_plan, analyses)
-    child_plan = _plan_child(child_table, names, parent_plan, links, analyses, bins)
+    child_plan = _plan_child(child_table, names, parent_plan, links, analyses, child_bins)
     return LinkedPlan(parent_plan, child_plan, tuple(link.name for link in links))
 
 
@@ -186,8 +193,9 @@ def measure_linked(
     lease: StepLease,
     facts: Mapping[str, Any],
 ) -> SyntheticPair:
-    """Parent, numbers of rows and child, out of one lease."""
-    share = LeaseShare(lease, price.value * PARENT_SHARE)
+    """Parent, numbers of rows and child, out of what a lease has left."""
+    whole = lease.left
+    share = LeaseShare(lease, whole * PARENT_SHARE)
     steps = open_steps(plan.parent, analyses, price, share)
     fitted = METHODS[plan.parent.method](steps, plan.parent.columns)
     about = {
@@ -209,7 +217,8 @@ def measure_linked(
         },
         plan.parent.constraints,
     )
-    counts, step = _measure_counts(plan, analyses, price, lease, parent.fitted.model.total)
+    counts_price = replace(price, value=whole * COUNT_SHARE)
+    counts, step = _measure_counts(plan, analyses, counts_price, lease, parent.fitted.model.total)
     steps = open_steps(plan.child, analyses, price, lease)
     child = Synthetic(
         plan.child.columns,
@@ -235,7 +244,7 @@ def _measure_counts(
     cells = Cells(rows, ("rows",), (Count(),))
     (domain,) = analyses.analyse_query(cells).domains
     query = Linear(cells, Identity(domain.codes))
-    cost = price.value * COUNT_SHARE
+    cost = price.value
     noisy = lease.release(query, **{price.measure: cost})
     steps = TableSteps(lease, rows, ("rows",), analyses, price.measure)
     error = steps.find_variance(query, cost) ** 0.5

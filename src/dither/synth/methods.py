@@ -10,7 +10,7 @@ distances of counts from public vectors. Proof: docs/proofs/synthetic-tables.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import prod, sqrt
@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dither.errors import ParameterError
+from dither.synth.choice_bounds import CandidateBound, bound_candidates, bound_gaps
 from dither.synth.columns import SynthColumn
 from dither.synth.contraction import Table
 from dither.synth.estimate import (
@@ -33,7 +34,7 @@ from dither.synth.fitted import FittedTable
 from dither.synth.groupings import ValueGrouping, group_ordered, group_rare, keep_all
 from dither.synth.junction_tree import Clique, count_model_cells
 from dither.synth.model import GraphicalModel
-from dither.synth.steps import MarginalCandidate, TableSteps
+from dither.synth.steps import MadeChoice, MarginalCandidate, TableSteps
 from dither.synth.warm_start import PublicTable, find_public_potentials
 
 MOST_MODEL_CELLS = 100_000
@@ -63,6 +64,7 @@ class FitState:
     total: float
     measured: dict[Clique, Measurement]
     model: GraphicalModel
+    bounds: dict[Clique, CandidateBound] = field(default_factory=dict)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -81,11 +83,26 @@ class FitState:
         start = forbid_cells(self.model.potentials, self.steps, self.groupings)
         self.model = fit_model(self.sizes, self.measured, self.total, start=start, steps=steps)
 
+    def bound(self, choices: list[MadeChoice], measured: Mapping[Clique, Measurement]) -> None:
+        """Bound what choices did not take, from the first measurement of what they took."""
+        known = [choice for choice in choices if choice.chosen.clique in measured]
+        self.bounds = {}
+        for choice in known:
+            fresh = measured[choice.chosen.clique]
+            for clique, bound in bound_candidates(choice, fresh, len(known)).items():
+                if clique not in self.bounds or bound.distance < self.bounds[clique].distance:
+                    self.bounds[clique] = bound
+
     def finish(self) -> FittedTable:
         """The fitted table, after a last long fit."""
         self.refit(FINAL_STEPS)
-        measurements = tuple(self.measured.values())
-        return FittedTable(self.model, tuple(self.groupings), tuple(self.singles), measurements)
+        return FittedTable(
+            self.model,
+            tuple(self.groupings),
+            tuple(self.singles),
+            tuple(self.measured.values()),
+            bound_gaps(self.bounds, self.model, self.measured),
+        )
 
 
 def forbid_cells(
@@ -281,7 +298,10 @@ def _run_rounds(
         own = [state.groupings[attribute] for attribute in chosen.clique]
         rest = min(price * (1 - choice), state.steps.left)
         is_repeated = chosen.clique in state.measured
-        state.add(state.steps.measure(chosen.clique, own, rest), ROUND_STEPS)
+        fresh = state.steps.measure(chosen.clique, own, rest)
+        state.bound(state.steps.choices[-1:], {fresh.clique: fresh})
+        state.steps.choices.clear()  # targets are large, and the last choice says most
+        state.add(fresh, ROUND_STEPS)
         if state.steps.left < price / 1000:
             break
         if is_repeated and is_penalised:
@@ -334,6 +354,7 @@ def fit_mst(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
         price = steps.left / (len(chosen) - count)
         measurement = steps.measure(clique, own, price)
         state.measured[clique] = measurement
+    state.bound(steps.choices, {clique: state.measured[clique] for clique in chosen})
     state.model = GraphicalModel(state.sizes, state.total, fit_tree(state.sizes, state.measured))
     return state.finish()
 
@@ -351,6 +372,7 @@ def fit_privbayes(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> Fitted
     for _ in range(len(columns) - 1):
         candidates = _list_parents(state, placed)
         position = steps.choose(candidates, state.groupings, choices)
+        steps.choices.clear()  # targets of three columns are large
         chosen.append(candidates[position].clique)
         placed += [a for a in chosen[-1] if a not in placed]
         if len(placed) == len(columns):

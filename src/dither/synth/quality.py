@@ -85,11 +85,17 @@ def measure_quality(
 def bound_distance(noisy: Table, model: Table, variance: float) -> tuple[float, float]:
     """An estimate of the total variation distance of counts from a model's, and an upper bound."""
     cells = noisy.size
-    square = float(np.square(noisy - model).sum()) - cells * variance
-    error = sqrt(2 * cells * variance**2 + 4 * variance * max(0.0, square))
+    square, error = bound_square(noisy, model, variance)
     rows = max(1.0, float(model.sum()))
     upper = 0.5 * sqrt(cells * max(0.0, square + _Z * error)) / rows
     plain = 0.5 * float(np.abs(noisy - model).sum()) / rows
     by_noise = 0.5 * cells * sqrt(2 * variance / np.pi) / rows
     estimate = sqrt(max(0.0, plain**2 - by_noise**2))
     return min(1.0, estimate), min(1.0, max(upper, estimate))
+
+
+def bound_square(noisy: Table, model: Table, variance: float) -> tuple[float, float]:
+    """An estimate of the squared L2 distance of counts from a model's, and its standard error."""
+    cells = noisy.size
+    square = float(np.square(noisy - model).sum()) - cells * variance
+    return square, sqrt(2 * cells * variance**2 + 4 * variance * max(0.0, square))

@@ -21,7 +21,8 @@ from dither.pages.tables import write_facts, write_table
 from dither.synth.columns import SynthColumn
 from dither.synth.dependency_map import draw_dependency_map
 from dither.synth.linked import SyntheticPair
-from dither.synth.synthetic import Synthetic
+from dither.synth.steps import ReleasedStep
+from dither.synth.synthetic import NOISE, Synthetic
 
 DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
 """A synthetic table with the rows that were drawn from it."""
@@ -127,6 +128,8 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
         f"fresh numbers; every row of {child.facts['table']} has the key of its row of "
         f"{parent.facts['table']}"
     )
+    noisy = [t.facts["table"] for t in (parent, child) if t.is_mostly_noise]
+    lines["beware"] = f"{' and '.join(noisy)}: {NOISE}" if noisy else ""
     for synthetic, rows in ((parent, tables[0]), (child, tables[1])):
         if synthetic.constraints:
             lines[f"rules of {synthetic.facts['table']}"] = _write_rules(synthetic, rows)
@@ -143,13 +146,32 @@ def _write_rules(synthetic: Synthetic, rows: pa.Table) -> str:
 
 
 def _write_bins(synthetic: Synthetic) -> str:
-    """Write the edges of bins that were asked for, if any."""
-    return "; ".join(column.write_edges() for column in synthetic.columns if column.edges)
+    """Write the edges of bins, if any, and what those cost that were bought."""
+    prices = {step.columns[0]: step for step in synthetic.released if step.kind == "edges"}
+    measure = _find_measure(synthetic)
+    sentences = []
+    for column in synthetic.columns:
+        if not column.edges:
+            continue
+        sentences.append(column.write_edges())
+        if column.name in prices:
+            step = prices[column.name]
+            sentences[-1] += (
+                f" at {measure} {_write_price(step.price)} of the lease, each off by at most "
+                f"{step.error:,.0f} rows in rank with 95% confidence"
+            )
+    return "; ".join(sentences)
+
+
+def _find_measure(synthetic: Synthetic) -> str:
+    """Find the measure of the lease: "rho" or "epsilon"."""
+    return str(synthetic.facts.get("lease", "")).split(" ")[0]
 
 
 def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
     lines = _list_facts(synthetic)
     lines["rows"] = f"{synthetic.rows:,}, estimated from noisy counts"
+    lines["beware"] = NOISE if synthetic.is_mostly_noise else ""
     if synthetic.constraints:
         lines["rules"] = _write_rules(synthetic, rows)
     lines["bins"] = _write_bins(synthetic)
@@ -173,7 +195,11 @@ def _list_facts(synthetic: Synthetic) -> dict[str, str]:
 
 def _write_columns(synthetic: Synthetic, rows: pa.Table) -> Html:
     """Draw a chart for every column: noisy counts with intervals, and counts of drawn rows."""
-    errors = {step.columns[0]: step.error for step in synthetic.released if len(step.columns) == 1}
+    errors = {
+        step.columns[0]: step.error
+        for step in synthetic.released
+        if step.kind == "counts" and len(step.columns) == 1
+    }
     cards = [
         write_card(
             column.name,
@@ -259,7 +285,7 @@ def _write_errors(synthetic: Synthetic) -> Html:
     for predicted in synthetic.predict_errors():
         name = ", ".join(predicted.columns)
         if predicted.distance is None:
-            unmeasured.append(name)
+            unmeasured.append((name, _write_most(predicted.at_most)))
         else:
             rows.append((name, f"{100 * predicted.distance:.2g}%"))
     note = (
@@ -267,12 +293,29 @@ def _write_errors(synthetic: Synthetic) -> Html:
         "model evens it out."
     )
     table = write_table(("counts of", "by noise, at most about"), rows)
-    details = write_details(
-        f"{len(unmeasured)} pairs were not measured: the model says what they are, and how far off "
-        f"that is, is unknown",
-        write_list(unmeasured),
+    if not unmeasured:
+        return join([write_element("p", note), table])
+    of_model = (
+        "Of pairs that were not measured the model says what they are. The share of rows that it "
+        "puts into a wrong cell is bounded, noise and model together, by how badly the last "
+        "measured pair had fitted, with 95% confidence; true shares are mostly far below. For "
+        "any other columns, count(where) gives the least and the most rows that what was measured "
+        "allows."
     )
-    return join([write_element("p", note), table, *([details] if unmeasured else [])])
+    details = write_details(
+        f"{len(unmeasured)} pairs were not measured",
+        join(
+            [
+                write_element("p", of_model),
+                write_table(("counts of", "model and noise, at most"), unmeasured),
+            ]
+        ),
+    )
+    return join([write_element("p", note), table, details])
+
+
+def _write_most(share: float | None) -> str:
+    return "not known" if share is None else f"{100 * share:.2g}%"
 
 
 def _write_steps(synthetic: Synthetic) -> Html:
@@ -283,14 +326,21 @@ def _write_steps(synthetic: Synthetic) -> Html:
             ", ".join(step.columns),
             f"{step.cells:,}",
             _write_price(step.price),
-            format_number(step.error) if step.error else "a choice",
+            _write_step_error(step),
         )
         for step in synthetic.released
     ]
-    measure = str(synthetic.facts.get("lease", "")).split(" ")[0]
+    measure = _find_measure(synthetic)
     head = ("step", "columns", "cells", f"price in {measure}".strip(), "standard error in rows")
     words = "every step of the lease, with its price and its noise"
     return write_details(f"{len(rows)} steps: {words}", write_table(head, rows))
+
+
+def _write_step_error(step: ReleasedStep) -> str:
+    """Write the error of a step: of counts the standard error, of edges that of their ranks."""
+    if step.kind == "edges":
+        return f"ranks within {format_number(step.error)}"
+    return format_number(step.error) if step.error else "a choice"
 
 
 def _write_price(price: float) -> str:

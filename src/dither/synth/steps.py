@@ -46,7 +46,11 @@ class StepLease(Protocol):
 @dataclass(frozen=True)
 class ReleasedStep:
     """One step: what was asked, what it cost in the lease's measure, and the standard error of each
-    number that it released (0 for a choice)."""
+    number that it released.
+
+    A choice has an error of 0. Of edges, `cells` is how many quantiles were bought, and `error` by
+    how many rows their ranks are off at most, with 95% confidence.
+    """
 
     kind: str
     columns: tuple[str, ...]
@@ -59,6 +63,11 @@ class ReleasedStep:
         names = ", ".join(self.columns)
         if self.kind == "choice":
             return f"{names} chosen out of {self.cells} for {self.price:.6g}"
+        if self.kind == "edges":
+            return (
+                f"{self.cells} quantiles of {names} for {self.price:.6g}, as edges of bins, with "
+                f"95% confidence each off by at most {self.error:,.0f} rows in rank"
+            )
         return (
             f"counts of {names} in {self.cells} cells for {self.price:.6g}, standard error "
             f"{self.error:.4g} rows"
@@ -76,6 +85,20 @@ class MarginalCandidate:
     target: Table
     offset: float = 0.0
     weight: int = 1
+
+
+@dataclass(frozen=True)
+class MadeChoice:
+    """A choice that was made: its candidates, which one, and the scale of its noise in rows."""
+
+    candidates: list[MarginalCandidate]
+    position: int
+    scale: float
+
+    @property
+    def chosen(self) -> MarginalCandidate:
+        """The candidate that was taken."""
+        return self.candidates[self.position]
 
 
 class TableSteps:
@@ -100,6 +123,7 @@ class TableSteps:
         self._measure = measure
         self._errors: dict[tuple[Clique, Fraction], float] = {}
         self.released: list[ReleasedStep] = []
+        self.choices: list[MadeChoice] = []
         self.zeros: Mapping[Clique, NDArray[np.bool_]] = {}
 
     @property
@@ -154,9 +178,19 @@ class TableSteps:
         choosable = [candidates[position] for position in positions]
         lowest = min(candidate.offset for candidate in choosable)
         members = tuple(self._write_member(candidate, groupings, lowest) for candidate in choosable)
-        (chosen,) = self._lease.release(JointScores(members), **{self._measure: price})
+        query = JointScores(members)
+        (chosen,) = self._lease.release(query, **{self._measure: price})
+        scale = self.find_choice_scale(query, price)
+        self.choices.append(MadeChoice(choosable, chosen, scale))
         self._note("choice", choosable[chosen].clique, len(choosable), price, 0.0)
         return positions[chosen]
+
+    def find_choice_scale(self, query: JointScores, price: Fraction) -> float:
+        """The scale of the exponential mechanism of a choice, in rows: twice the sensitivity of the
+        scores by epsilon. Permute-and-flip misses by no more at the same epsilon."""
+        move = self._analyses.analyse_query(query).score_move.largest
+        epsilon = sqrt(8 * price) if self._measure == "rho" else float(price)
+        return 2 * move / (SCALE * epsilon)
 
     def _write_member(
         self, candidate: MarginalCandidate, groupings: list[ValueGrouping], lowest: float

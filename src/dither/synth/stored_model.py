@@ -51,6 +51,7 @@ def write_model(synthetic: Synthetic) -> str:
         "is_drawn_evenly": synthetic.is_drawn_evenly,
         "certificate": synthetic.signed,
         "measurements": [_write_measurement(m) for m in synthetic.fitted.measurements],
+        "gaps": [[list(c), gap.hex()] for c, gap in sorted(synthetic.fitted.gaps.items())],
         "quality": [
             {"columns": list(c.columns), "estimate": c.estimate.hex(), "upper": c.upper.hex()}
             for c in synthetic.quality
@@ -151,7 +152,8 @@ def _read_model(document: Any) -> Synthetic:
         )
         for saved in document.get("measurements", ())
     )
-    fitted = FittedTable(model, groupings, singles, measurements)
+    gaps = {tuple(clique): float.fromhex(gap) for clique, gap in document.get("gaps", ())}
+    fitted = FittedTable(model, groupings, singles, measurements, gaps)
     quality = tuple(
         QualityCheck(tuple(c["columns"]), float.fromhex(c["estimate"]), float.fromhex(c["upper"]))
         for c in document.get("quality", ())

@@ -26,6 +26,7 @@ from dither.synth.columns import SynthColumn
 from dither.synth.conditions import Condition, CountEstimate, find_weights
 from dither.synth.constraints import Constraint, find_rejected
 from dither.synth.contraction import Table
+from dither.synth.count_bounds import bound_count
 from dither.synth.draw_rows import draw_rows, draw_uniform, draw_values
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import share_groups
@@ -36,6 +37,7 @@ from dither.synth.steps import ReleasedStep
 
 MOST_DRAWS = 20
 """How often rows that break a constraint are drawn again, before fewer rows are handed out."""
+NOISE = "these rows are mostly noise at this price: pay more, or name fewer columns"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,19 @@ class Synthetic:
         """The estimated number of rows of the source: from noisy counts, never the exact one."""
         return max(1, round(self.fitted.model.total))
 
+    @property
+    def is_mostly_noise(self) -> bool:
+        """Whether even the number of rows is below four standard errors of it, by the step that
+        knows it best: such a table says next to nothing. Not known of a table of a condition."""
+        names = {column.name for column in self.columns}
+        errors = [
+            step.error * sqrt(step.cells)
+            for step in self.released
+            if step.kind == "counts" and {*step.columns} <= names
+        ]
+        known = bool(self.fitted.measurements and errors)
+        return known and self.fitted.model.total < 4 * min(errors)
+
     @cached_property
     def key(self) -> bytes:
         """What rows are drawn by: a hash of the model."""
@@ -72,6 +87,19 @@ class Synthetic:
             if column.edges:
                 digest.update(repr((column.name, column.edges)).encode())
         return digest.digest()
+
+    @property
+    def commitment(self) -> str:
+        """What its certificate commits to: hashes of the model, and of the noisy counts behind
+        it, which another table may start from."""
+        digest = hashlib.sha256()
+        for measurement in self.fitted.measurements:
+            digest.update(repr((measurement.clique, measurement.counts.shape)).encode())
+            digest.update(np.ascontiguousarray(measurement.counts, "<f8").tobytes())
+            digest.update(np.ascontiguousarray(measurement.variance, "<f8").tobytes())
+        groups = [grouping.labels for grouping in self.fitted.groupings]
+        digest.update(repr((self.columns, groups)).encode())
+        return f"model {self.key.hex()}, measurements {digest.hexdigest()}"
 
     def sample(self, rows: int | None = None, *, draw: int = 0) -> pa.Table:
         """A table of so many rows, the estimated number of the source's if nothing is said.
@@ -163,21 +191,40 @@ class Synthetic:
 
     def count(self, where: Condition) -> CountEstimate:
         """The expected number of rows that meet a condition, such as
-        `{"ward": ["surgery"], "age": (18, 64)}`, exactly by the model."""
+        `{"ward": ["surgery"], "age": (18, 64)}`, exactly by the model, and what is known of its
+        error."""
         names = sorted(where, key=self._find_position)
-        if not names:
-            return CountEstimate(self.fitted.model.total, None)
-        table = self.find_marginal(*names)
-        weights: dict[str, Table] = {}
-        for name in names:
-            weights[name] = find_weights(self.columns[self._find_position(name)], where[name])
-            table = np.tensordot(table, weights[name], axes=(0, 0))
+        weights = {
+            name: find_weights(self.columns[self._find_position(name)], where[name])
+            for name in names
+        }
+        value = self.fitted.model.total
+        if names:
+            table = self.find_marginal(*names)
+            for name in names:
+                table = np.tensordot(table, weights[name], axes=(0, 0))
+            value = float(table)
+        by_position = {self._find_position(name): weights[name] for name in names}
+        error = self._find_error(weights) if self.fitted.measurements else None
+        bounds = bound_count(self.fitted, by_position, self._has_gaussian_noise)
+        if bounds is None:
+            return CountEstimate(value, error)
+        return CountEstimate(value, error, bounds.low, bounds.high)
+
+    @property
+    def _has_gaussian_noise(self) -> bool:
+        """Whether all counts have Gaussian noise; those of an earlier table may have another."""
+        facts = self.facts
+        return str(facts.get("lease", "")).startswith("rho") and not facts.get("sources")
+
+    def _find_error(self, weights: dict[str, Table]) -> float | None:
+        """The least standard error of a step that counted all these columns together."""
         errors = [
             step.error * sqrt(self._add_squares(step, weights))
             for step in self.released
-            if step.kind == "counts" and {*names} <= {*step.columns}
+            if weights and step.kind == "counts" and {*weights} <= {*step.columns}
         ]
-        return CountEstimate(float(table), min(errors) if errors else None)
+        return min(errors, default=None)
 
     def _add_squares(self, step: ReleasedStep, weights: dict[str, Table]) -> float:
         """Sum the squares of the factors by which the cells of a step enter a count.
@@ -216,7 +263,8 @@ class Synthetic:
         return replace(self, fitted=fitted, signed=None, quality=())
 
     def predict_errors(self) -> list[ErrorPrediction]:
-        """The error of every marginal of one and two columns that the noise alone explains."""
+        """The error of every marginal of one and two columns: what noise alone explains where it
+        was measured, else a bound where one is known."""
         positions = range(len(self.columns))
         cliques: list[Clique] = [(a,) for a in positions] + list(combinations(positions, 2))
         return [self._predict(clique) for clique in cliques]
@@ -230,15 +278,18 @@ class Synthetic:
             for step in self.released
             if step.kind == "counts" and {*names} <= {*step.columns}
         ]
-        share = min(errors) / (2 * self.fitted.model.total) if errors else None
-        return ErrorPrediction(names, None if share is None else min(1.0, share))
+        rows = 2 * self.fitted.model.total
+        if errors and self.fitted.measurements:
+            return ErrorPrediction(names, min(1.0, min(errors) / rows))
+        gap = self.fitted.gaps.get(clique)
+        return ErrorPrediction(names, None, None if gap is None else min(1.0, gap / rows))
 
     def list_unprotected(self) -> list[str]:
         """Public facts that no noise protects: values of the catalog, edges of bins that were asked
         for, and constraints."""
         return [
             *(f"values of {c.name}: from the catalog" for c in self.columns if not c.is_bought),
-            *(c.write_edges() for c in self.columns if c.edges),
+            *(c.write_edges() for c in self.columns if c.edges and not c.has_bought_edges),
             *(f"{c.text}: {c.provenance}" for c in self.constraints),
         ]
 
@@ -298,10 +349,15 @@ class Synthetic:
 @dataclass(frozen=True)
 class ErrorPrediction:
     """The expected total variation distance of a marginal from the source's by noise alone; None
-    where it was not measured."""
+    where it was not measured.
+
+    `at_most` bounds the distance of a pair that was not measured, model and noise together, with
+    95% confidence, by how much worse the last chosen pair fitted. None where that says nothing.
+    """
 
     columns: tuple[str, ...]
     distance: float | None
+    at_most: float | None = None
 
 
 def note_rejected(table: pa.Table, rejected: int, missing: int, facts: dict[str, Any]) -> pa.Table:

@@ -7,6 +7,7 @@ private row is read for either.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from dither.errors import ParameterError
+from dither.publish.seal import check, write_certificate
 from dither.synth.columns import SynthColumn
 from dither.synth.contraction import Table
 from dither.synth.groupings import ValueGrouping
@@ -63,6 +65,22 @@ def check_earlier(
         raise ParameterError("start_from does not say which release it is: leave it out")
     if not earlier.fitted.measurements:
         raise ParameterError("start_from was saved without its measurements: leave it out")
+
+
+def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
+    """Whether an earlier table is the one that its certificate commits to, by the key that signed
+    the later one.
+
+    Else the releases that it names may not be those that its numbers are from, and a certificate of
+    what starts from it could state too small a loss.
+    """
+    if earlier.signed is None or later is None:
+        return False
+    trusted = [later["header"]["public_key"]]
+    verdict = check(write_certificate(earlier.signed), trusted)
+    if not verdict.intact or not verdict.has_known_key or verdict.body is None:
+        return False
+    return bool(verdict.body["values"]["commitment"] == earlier.commitment)
 
 
 def list_bought_labels(start: object) -> dict[str, tuple[str, ...]]:

@@ -1,0 +1,78 @@
+"""How far the model may be off in pairs that were not measured: what a choice among them tells.
+
+A choice takes about the worst fitted candidate. Once that one is measured, it is known how badly it
+fitted, and no other candidate can have fitted much worse (McKenna, Mullins, Sheldon and Miklau,
+AIM, PVLDB 2022, section 5). Everything here follows from released numbers. Proof:
+docs/proofs/synthetic-tables.md#what-is-known-of-the-error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+from scipy import stats
+
+from dither.synth.contraction import Table
+from dither.synth.estimate import Measurement
+from dither.synth.junction_tree import Clique
+from dither.synth.model import GraphicalModel
+from dither.synth.quality import bound_square
+from dither.synth.steps import SCALE, MadeChoice
+
+_CHANCE = 0.0125
+"""That a chosen candidate fits better than it should, and that a measurement misleads: each, over
+all choices together."""
+
+
+@dataclass(frozen=True)
+class CandidateBound:
+    """The most rows, in L1 distance, by which counts lie away from a target, with 97.5%
+    confidence for all candidates of a choice together."""
+
+    target: Table
+    distance: float
+
+
+def bound_candidates(
+    choice: MadeChoice, fresh: Measurement, choices: int = 1
+) -> dict[Clique, CandidateBound]:
+    """Bound every candidate of a choice, from a measurement of the chosen one made after it.
+
+    It is one of so many choices that are used, which share the chance of an error.
+
+    The score of the chosen one is at most `slack` below the largest. Targets are rounded to eighths
+    of a row.
+    """
+    chosen = choice.chosen
+    chance = _CHANCE / choices
+    slack = choice.scale * log(len(choice.candidates) / chance)
+    square, error = bound_square(fresh.counts, chosen.target, float(fresh.variance.flat[0]))
+    worst = sqrt(chosen.target.size * max(0.0, square + float(stats.norm.isf(chance)) * error))
+    return {
+        candidate.clique: CandidateBound(
+            candidate.target,
+            max(0.0, worst + chosen.offset - candidate.offset + slack)
+            + (candidate.target.size + chosen.target.size) / (2 * SCALE),
+        )
+        for candidate in choice.candidates
+    }
+
+
+def bound_gaps(
+    bounds: Mapping[Clique, CandidateBound],
+    model: GraphicalModel,
+    measured: Mapping[Clique, object],
+) -> dict[Clique, float]:
+    """Bound the L1 distance of counts of groups from the final model's, for cliques that were not
+    measured; bounds that are no better than none are left out."""
+    gaps = {}
+    for clique, bound in bounds.items():
+        if clique in measured:
+            continue
+        moved = float(np.abs(model.find_marginal(clique) - bound.target).sum())
+        if bound.distance + moved < 2 * model.total:
+            gaps[clique] = bound.distance + moved
+    return gaps

@@ -1,0 +1,182 @@
+"""Bounds of a count that hold whatever depends on what: from noisy counts of fewer columns.
+
+Rows that meet all conditions are among those that meet some of them, and they are at least those
+that meet some, less those that break another. So every measured table bounds every count. Values
+that a group holds beside those asked for are counted in for the upper end and left out for the
+lower one: nothing is assumed of how a group is spread. Proof:
+docs/proofs/synthetic-tables.md#what-is-known-of-the-error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+from scipy import stats
+
+from dither.synth.contraction import Table
+from dither.synth.estimate import Measurement
+from dither.synth.fitted import FittedTable
+from dither.synth.groupings import ValueGrouping
+from dither.synth.junction_tree import Clique
+
+CHANCE = 0.025
+"""That any of the measured tables used misleads; the other half of 5% is for `gaps`."""
+Conditions = Mapping[int, Table]
+"""By attribute the share of each value that a condition allows."""
+
+
+@dataclass(frozen=True)
+class CountBounds:
+    """The least and the most rows that meet a condition, with 95% confidence."""
+
+    low: float
+    high: float
+
+
+def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> CountBounds | None:
+    """Bound the number of rows that meet all conditions; None where nothing measured is known.
+
+    `is_gaussian` says that all noise is Gaussian; else a bound for Laplace noise is used, which
+    holds for both.
+    """
+    parts = _choose_parts(fitted, where)
+    if not parts:
+        return None
+    chance = CHANCE / (3 * len(parts) + 2)
+    rated = {
+        columns: _bound_part(part, fitted, where, chance, is_gaussian)
+        for columns, part in parts.items()
+    }
+    high = min(part.meeting_high for part in rated.values())
+    low = max(
+        part.meeting_low - _bound_failing({*where} - columns, rated)
+        for columns, part in rated.items()
+    )
+    gap = _find_gap(fitted, {*where})
+    if gap is not None:
+        clique, distance = gap
+        rows = _bound_rows(parts.values(), chance, is_gaussian)
+        low_rows, high_rows = _count_in_model(fitted, clique, where)
+        moved = (distance + max(abs(end - fitted.model.total) for end in rows)) / 2
+        low = max(low, low_rows - moved)
+        high = min(high, high_rows + moved)
+    return CountBounds(max(0.0, min(low, high)), max(0.0, low, high))
+
+
+@dataclass(frozen=True)
+class _PartBounds:
+    """What one measured table says: the rows that meet its conditions, and those that break one."""
+
+    meeting_low: float
+    meeting_high: float
+    failing_high: float
+
+
+def _choose_parts(fitted: FittedTable, where: Conditions) -> dict[frozenset[int], Measurement]:
+    """For every set of conditions that was measured together, the table with the least noise in the
+    cells that meet them. Variances are public."""
+    parts: dict[frozenset[int], Measurement] = {}
+    least: dict[frozenset[int], float] = {}
+    for measurement in fitted.measurements:
+        columns = frozenset({*measurement.clique} & {*where})
+        if not columns and where:
+            continue
+        inside = _mark_groups(measurement.clique, fitted.groupings, where, is_any=True)
+        variance = float(measurement.variance[inside].sum())
+        if columns not in least or variance < least[columns]:
+            least[columns] = variance
+            parts[columns] = measurement
+    return parts
+
+
+def _mark_groups(
+    clique: Clique, groupings: Sequence[ValueGrouping], where: Conditions, *, is_any: bool
+) -> np.ndarray:
+    """The cells of groups in which some values (or all) meet the conditions."""
+    marks = np.ones((), bool)
+    for attribute in clique:
+        grouping = groupings[attribute]
+        own = np.ones(grouping.size, bool)
+        if attribute in where:
+            shares = where[attribute]
+            is_met = shares > 0 if is_any else shares >= 1
+            met = grouping.matrix @ is_met
+            own = met > 0 if is_any else met == grouping.matrix.sum(axis=1)
+        marks = np.multiply.outer(marks, own)
+    return marks
+
+
+def _bound_part(
+    part: Measurement, fitted: FittedTable, where: Conditions, chance: float, is_gaussian: bool
+) -> _PartBounds:
+    some = _mark_groups(part.clique, fitted.groupings, where, is_any=True)
+    every = _mark_groups(part.clique, fitted.groupings, where, is_any=False)
+    _, meeting_high = _bound_sum(part, some, chance, is_gaussian)
+    meeting_low, _ = _bound_sum(part, every, chance, is_gaussian)
+    _, failing_high = _bound_sum(part, ~every, chance, is_gaussian)
+    return _PartBounds(max(0.0, meeting_low), max(0.0, meeting_high), max(0.0, failing_high))
+
+
+def _bound_sum(
+    part: Measurement, cells: np.ndarray, chance: float, is_gaussian: bool
+) -> tuple[float, float]:
+    """The ends of the sum of some exact counts, each of which fails with at most this chance."""
+    total = float(part.counts[cells].sum())
+    reach = bound_noise(part.variance[cells], chance, is_gaussian)
+    return total - reach, total + reach
+
+
+def bound_noise(variances: Table, chance: float, is_gaussian: bool) -> float:
+    """What the sum of independent noises exceeds with at most this chance.
+
+    Laplace noises by Chernoff: with largest scale b and variance v of the sum, the logarithm of the
+    moment generating function at l is at most -v / (2 b^2) log(1 - l^2 b^2). Gaussian ones are
+    rounded, which adds at most a twelfth to each variance.
+    """
+    if not variances.size:
+        return 0.0
+    variance = float(variances.sum())
+    if is_gaussian:
+        return float(stats.norm.isf(chance)) * sqrt(variance + variances.size / 12)
+    scale = sqrt(float(variances.max()) / 2)
+    points = np.linspace(0.0, 1.0, 400)[1:-1]
+    logs = -log(chance) - variance / (2 * scale**2) * np.log1p(-np.square(points))
+    return float((logs / points).min()) * scale
+
+
+def _bound_failing(rest: set[int], rated: Mapping[frozenset[int], _PartBounds]) -> float:
+    """The most rows that break one of some conditions: sums over tables that cover them."""
+    failing = 0.0
+    while rest:
+        holding = {columns: part for columns, part in rated.items() if columns & rest}
+        if not holding:
+            return float("inf")
+        columns = min(holding, key=lambda own: holding[own].failing_high / len(own & rest))
+        failing += holding[columns].failing_high
+        rest = rest - columns
+    return failing
+
+
+def _find_gap(fitted: FittedTable, columns: set[int]) -> tuple[Clique, float] | None:
+    """A clique with these columns whose distance from the model is bounded; the least one."""
+    holding = [(clique, gap) for clique, gap in fitted.gaps.items() if columns <= {*clique}]
+    return min(holding, key=lambda bounded: bounded[1], default=None)
+
+
+def _bound_rows(
+    parts: Collection[Measurement], chance: float, is_gaussian: bool
+) -> tuple[float, float]:
+    """The ends of the number of all rows, by the measured table with the least noise."""
+    best = min(parts, key=lambda part: float(part.variance.sum()))
+    return _bound_sum(best, np.ones(best.counts.shape, bool), chance, is_gaussian)
+
+
+def _count_in_model(fitted: FittedTable, clique: Clique, where: Conditions) -> tuple[float, float]:
+    """The rows of the model in groups all of whose values meet the conditions, and some."""
+    table = fitted.model.find_marginal(clique)
+    every = _mark_groups(clique, fitted.groupings, where, is_any=False)
+    some = _mark_groups(clique, fitted.groupings, where, is_any=True)
+    return float(table[every].sum()), float(table[some].sum())
