@@ -56,6 +56,9 @@ def list_prices(number: int, phase: int) -> list[str]:
 class Platform:
     """The invented clinic with a curator and a gateway before it."""
 
+    embedded_url: str | None = None
+    """Where a clinic without a curator has its ledger, if not in a file."""
+
     def __init__(self, folder: Path, ledger_url: str | None = None) -> None:
         self.folder = folder
         self.file = folder / "clinic" / "clinic.yaml"
@@ -211,7 +214,9 @@ def running_platform(folder: Path, *, is_shared: bool) -> Iterator[Platform]:
     server = pgserver.get_server(place, cleanup_mode="stop")
     try:
         server.psql("CREATE DATABASE ledger")
+        server.psql("CREATE DATABASE embedded")
         shared = SharedPlatform(folder, server.get_uri("ledger"), server.get_pid())
+        shared.embedded_url = server.get_uri("embedded")
         try:
             yield shared
         finally:

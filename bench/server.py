@@ -140,9 +140,9 @@ class Round:
 
 def time_rounds(platform: Platform, seconds: float) -> list[Round]:
     """Ask new questions on one connection, then the same of an embedded clinic, by turns."""
-    folder = platform.folder / "embedded"
+    where = (platform.folder / "embedded", platform.embedded_url)
     rounds = []
-    with ProcessPoolExecutor(1, get_context("spawn"), open_embedded, (folder,)) as alone:
+    with ProcessPoolExecutor(1, get_context("spawn"), open_embedded, where) as alone:
         alone.submit(time_embedded, 0, EMBEDDED_PHASE, EMBEDDED_BEFORE).result()
         for number in range(ROUNDS):
             served = load(platform, 1, seconds / ROUNDS, phase=1, first=number)
@@ -152,14 +152,14 @@ def time_rounds(platform: Platform, seconds: float) -> list[Round]:
     return rounds
 
 
-def open_embedded(folder: Path) -> None:
+def open_embedded(folder: Path, ledger_url: str | None) -> None:
     """Open a clinic in this process, for `time_embedded`.
 
     As at a gateway, no answer comes from earlier releases: those read no data and buy nothing.
     """
     global _embedded
     file = folder / "clinic.yaml"
-    register_clinic(file)
+    register_clinic(file, ledger_url)
     _embedded = Connection(EmbeddedCurator(file), reuse_releases=False)
     gc.collect()
     gc.freeze()
