@@ -99,9 +99,7 @@ class Load:
     cpu_ms: dict[str, float]
 
 
-def load(
-    platform: Platform, connections: int, seconds: float, phase: int, first: int = 0
-) -> Load:
+def load(platform: Platform, connections: int, seconds: float, phase: int, first: int = 0) -> Load:
     """Let so many analysts ask for so long."""
     before = platform.read_cpus()
     result = Client(platform, connections, seconds, phase, first).read_result()
