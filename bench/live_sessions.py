@@ -7,11 +7,11 @@ shapes in two streams at once, as many as it can begin in a given time, while a 
 own probes: previews and /healthz at the gateway, the budget and a free repeat at the curator. What
 it sees is how long each of them takes.
 
-With a schedule its questions are tuned: of sums and medians, few and many, it asks those whose work comes nearest
-to the end of their slots (`bench/timing.py --replay` states the shares). Their noise has the same
-scale whatever their shape, so its table is built once, and what is left of the work is data. Without a schedule, which is the
-test of the attack itself, it asks short questions one after the other for as long as a session with
-a schedule lasts: the least time of many tells most, and a second stream would blur the first.
+With a schedule its questions are tuned: of sums and medians, few and many, it asks those whose work
+comes nearest to the end of their slots (`bench/timing.py --replay` states the shares). Their noise
+has the same scale whatever their shape, so its table is built once, and what is left of the work is
+data. Without a schedule, which is the test of the attack itself, it asks the same questions one
+after the other: the least time of many tells most, and a second stream would blur the first.
 
 Every so many sessions curator and gateway are started anew, and the next session is their first: a
 cold start.
