@@ -21,6 +21,7 @@ import numpy as np
 from dither.errors import ParameterError
 from dither.synth.columns import SynthColumn
 from dither.synth.contraction import Table
+from dither.synth.deadline import check_deadline
 from dither.synth.estimate import (
     Measurement,
     estimate_total,
@@ -304,6 +305,7 @@ def _list_pairs(state: FitState, price: Fraction, *, is_penalised: bool) -> list
 
 def _fits(state: FitState, clique: Clique) -> bool:
     """Whether a model with one more clique stays within its size; from public numbers alone."""
+    check_deadline()
     if any({*clique} <= {*larger} for larger in state.model.tree.cliques):
         return True
     cells = count_model_cells(state.sizes, [*state.model.potentials, *state.measured, clique])
