@@ -110,11 +110,11 @@ class ServedDataset:
         ledger = self._curator.kernel.ledger
         if is_shared:
             take_over(ledger, socket.gethostname())
-            self._schedule.recount_misses()
         elif ledger.read_epoch().is_shared:
             raise DitherError(
                 f"the ledger of {self.name} is shared by several curators: start with --shared"
             )
+        self._schedule.recount_misses()
         self._schedule.await_slots(
             record.released_at
             for record in self._curator.reports.history()
