@@ -261,9 +261,9 @@ def main() -> None:
             loads = {
                 "alone": load(platform, 1, seconds / 8, phase=0),
                 "repeats": load(platform, analysts, seconds / 4, phase=0),
-                "fresh": load(platform, analysts, seconds, phase=2),
             }
-            rounds = time_rounds(platform, max(5.0, seconds / 8))
+            rounds = time_rounds(platform, max(5.0, seconds / 8))  # while both ledgers are short
+            loads["fresh"] = load(platform, analysts, seconds, phase=2)
             killed = load_and_kill(platform, min(analysts, 8), kills)
             phases = [*loads.values(), *(turn.served for turn in rounds)]
             results = [killed, *(phase.result for phase in phases)]
