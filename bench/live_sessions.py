@@ -7,11 +7,14 @@ shapes in two streams at once, as many as it can begin in a given time, while a 
 own probes: previews and /healthz at the gateway, the budget and a free repeat at the curator. What
 it sees is how long each of them takes.
 
-Its questions are tuned: of sums and medians, few and many, it asks those whose work comes nearest
-to the end of their slots (`bench/timing.py --replay` states the shares). Their noise has the same
-scale whatever their shape, so its table is built once, and what is left of the work is data. Every
-so many sessions curator and gateway are started anew, and the next session is their first: a cold
-start.
+With a schedule its questions are tuned: of sums and medians, few and many, it asks those whose work
+comes nearest to the end of their slots (`bench/timing.py --replay` states the shares). Their noise
+has the same scale whatever their shape, so its table is built once, and what is left of the work is
+data. Without a schedule, which is the test of the attack itself, it asks the same questions one
+after the other: the least time of many tells most, and a second stream would blur the first.
+
+Every so many sessions curator and gateway are started anew, and the next session is their first: a
+cold start.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,15 +46,29 @@ MAIN = "from dither.cli import main; main()"
 WORLDS = ("without", "with")
 OTHERS = 50
 VICTIM_ROWS = 100_000
-STREAMS = 2
-SESSION_S = 0.8
-"""Each stream asks one question after the other, and begins none after so many seconds."""
 SESSIONS_A_START = 20
 """Sessions before curator and gateway are started anew."""
 PROBES = ("preview", "healthz", "budget", "repeat")
-TUNED = ("MEDIAN", 3)
-CANDIDATES = (("SUM", 1), ("SUM", 4), ("SUM", 8), ("MEDIAN", 1), ("MEDIAN", 2), TUNED)
+TUNED = ("MEDIAN", 1)
+CANDIDATES = (("SUM", 1), ("SUM", 4), ("SUM", 8), TUNED, ("MEDIAN", 2), ("MEDIAN", 3))
 """Questions by their aggregate and how many of it they have: each reads all rows again."""
+
+
+@dataclass(frozen=True)
+class Tactics:
+    """What the attacker asks in a session, in how many streams, and whether another one probes.
+
+    Each stream asks one question after the other, and begins none after so many seconds.
+    """
+
+    kind: tuple[str, int]
+    streams: int
+    seconds: float
+    has_probes: bool
+
+
+ON_SCHEDULE = Tactics(TUNED, 2, 0.8, has_probes=True)
+AT_ONCE = Tactics(TUNED, 1, 1.6, has_probes=False)
 COLUMNS = """\
       ward: {type: category, values: [north, south], other: keep, nulls: keep}
       age: {type: integer, bounds: [0, 100000], nulls: keep, provenance: this benchmark}
@@ -211,9 +229,9 @@ class Stream:
 class Attacker:
     """Runs sessions, each in a world that a coin chose, and notes all times of each."""
 
-    def __init__(self, platform: TimedPlatform, *, has_probes: bool) -> None:
+    def __init__(self, platform: TimedPlatform, tactics: Tactics) -> None:
         self._platform = platform
-        self._has_probes = has_probes
+        self._tactics = tactics
         self._shapes = itertools.count(1)
         self._sessions = 0
         self._connect()
@@ -223,7 +241,8 @@ class Attacker:
 
     def _connect(self) -> None:
         self._streams = {
-            world: [Stream(self._platform, world) for _ in range(STREAMS)] for world in WORLDS
+            world: [Stream(self._platform, world) for _ in range(self._tactics.streams)]
+            for world in WORLDS
         }
         self._probing = {world: Stream(self._platform, world) for world in WORLDS}
 
@@ -244,13 +263,13 @@ class Attacker:
         probes: dict[str, list[float]] = {kind: [] for kind in PROBES}
         done = threading.Event()
         thread = threading.Thread(target=self._probe, args=(world, probes, done))
-        if self._has_probes:
+        if self._tactics.has_probes:
             thread.start()
-        end = time.monotonic() + SESSION_S
-        with ThreadPoolExecutor(STREAMS) as threads:
+        end = time.monotonic() + self._tactics.seconds
+        with ThreadPoolExecutor(self._tactics.streams) as threads:
             asks = list(threads.map(partial(self._ask, end), self._streams[world]))
         done.set()
-        if self._has_probes:
+        if self._tactics.has_probes:
             thread.join()
         flat = [taken for times in asks for taken in times]
         return {"world": world, "asks": flat, "is_cold": is_cold, **probes}
@@ -259,7 +278,8 @@ class Attacker:
         """Ask questions of fresh shapes, one after the other, until the time is over."""
         times = []
         while time.monotonic() < end:
-            times.append(stream.ask(write_question(next(self._shapes)), "1"))
+            question = write_question(next(self._shapes), self._tactics.kind)
+            times.append(stream.ask(question, "1"))
         return times
 
     def _probe(self, world: str, probes: dict[str, list[float]], done: threading.Event) -> None:
@@ -293,7 +313,7 @@ def _run_until_miss(slot_s: float, end: float, folder: Path, out: Path) -> int:
     coin = random.SystemRandom()
     misses = 0
     try:
-        attacker = Attacker(platform, has_probes=slot_s > 0)
+        attacker = Attacker(platform, ON_SCHEDULE if slot_s else AT_ONCE)
         while time.monotonic() < end and not misses:
             session = attacker.run_session(coin.choice(WORLDS))
             if slot_s:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -55,6 +54,9 @@ def list_prices(number: int, phase: int) -> list[str]:
 
 class Platform:
     """The invented clinic with a curator and a gateway before it."""
+
+    embedded_url: str | None = None
+    """Where a clinic without a curator has its ledger, if not in a file."""
 
     def __init__(self, folder: Path, ledger_url: str | None = None) -> None:
         self.folder = folder
@@ -211,7 +213,9 @@ def running_platform(folder: Path, *, is_shared: bool) -> Iterator[Platform]:
     server = pgserver.get_server(place, cleanup_mode="stop")
     try:
         server.psql("CREATE DATABASE ledger")
+        server.psql("CREATE DATABASE embedded")
         shared = SharedPlatform(folder, server.get_uri("ledger"), server.get_pid())
+        shared.embedded_url = server.get_uri("embedded")
         try:
             yield shared
         finally:
@@ -222,9 +226,8 @@ def running_platform(folder: Path, *, is_shared: bool) -> Iterator[Platform]:
 
 
 def read_cpu(pid: int) -> float:
-    """CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """User and system CPU seconds of all threads of a process so far (clock_getcpuclockid)."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def list_family(pid: int) -> list[int]:

@@ -15,7 +15,7 @@ def describe_session(session: dict[str, object]) -> list[float]:
     """Figures of a session: of its asks, and mean, largest and number of each kind of probe."""
     asks = np.array(session["asks"])
     figures = [asks[0], asks[-1], asks[-1] - asks[0], asks.mean(), asks.max(), asks.min()]
-    figures += [np.median(asks), float(len(asks)), session["is_cold"]]
+    figures += [np.median(asks), np.quantile(asks, 0.25), float(len(asks)), session["is_cold"]]
     for kind in ("preview", "healthz", "budget", "repeat"):
         times = np.array(session[kind]) if session[kind] else np.zeros(1)
         figures += [times.mean(), times.max(), float(len(times)), times[0]]

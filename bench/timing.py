@@ -4,9 +4,11 @@
    (`dither.curator.schedule.find_end`) and is replayed on them over many simulated sessions. The
    attacker knows both laws of work and the law of delays, and decides by the likelihood of a whole
    session, the first miss included. Where it may, it tunes questions to end near their slots' end.
-2. *Live* (`--live`, nine minutes; sessions are appended to a file in the folder that `--sessions`
-   names, so that several runs add up; `--verdicts` judges them, and writes one verdict a session
-   beside them): `live_sessions.py` has the attack, `session_attack.py` the verdicts.
+2. *Live* (`--live`, nine minutes, some 200 sessions with a schedule and some without; sessions are
+   appended to a file in the folder that `--sessions` names, so that several runs add up;
+   `--verdicts` judges them, and writes one verdict a session beside them; `--at-once` runs the test
+   of the attack alone, three minutes without a schedule): `live_sessions.py` has the attack,
+   `session_attack.py` the verdicts.
 3. *Latency* (`--latency`): what the schedule adds on the invented clinic of `dither serve`.
 
 What is claimed: bits leaked by misses, at most log2 of the possible histories, and a bound on any
@@ -40,7 +42,13 @@ from session_attack import attack, find_upper_end
 from dither import steward
 from dither.cli.clinic import write_clinic
 from dither.cli.served import DEMO_PEOPLE, SLOT_S
-from dither.curator.schedule import DELAY_SHARE, MOST_MISSES, count_slots, find_slot_length
+from dither.curator.schedule import (
+    DELAY_SHARE,
+    MOST_MISSES,
+    WORK_SHARE,
+    count_slots,
+    find_slot_length,
+)
 from dither.curator.work_bounds import bound_work
 from dither.embedded import EmbeddedCurator
 from dither.session import Connection
@@ -51,6 +59,7 @@ QUESTIONS = 30
 PEOPLE = 5_000
 SHARE_SAMPLES = 9
 LIVE_SECONDS = 500.0
+AT_ONCE_SECONDS = 170.0
 DEMO_QUESTIONS = (
     "SELECT COUNT(*) AS n FROM patients WHERE smoker",
     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward",
@@ -149,6 +158,12 @@ def replay_tuned(out: np.ndarray, inside: np.ndarray, count: int, *, has_delay: 
     )
 
 
+def replay_bounded(out: np.ndarray, slots: int, count: int) -> float:
+    """A person with whom the work is ten times as long, and all that its public bound allows."""
+    inside = WORK_SHARE * slots * SLOT_S * out / np.max(out)
+    return replay_sessions(inside / 10, inside, slots, count)
+
+
 def decide_by_times(out: np.ndarray, inside: np.ndarray, count: int) -> float:
     """The attacker where answers leave when they are ready: the mean of a session's times."""
     draws = np.random.default_rng(8)
@@ -199,7 +214,11 @@ def list_replays(sessions: int, samples: int, *, is_judged: bool) -> list[dict[s
         ),
         write_line(
             "a person who makes it ten times slower",
-            replay_sessions(out, out + 9 * np.median(out), slots, sessions), 0.5, 1.04, why=quick,
+            replay_sessions(out, 10 * out, slots, sessions), 0.5, 1.04, why=quick,
+        ),
+        write_line(
+            "... up to the bound of its work",
+            replay_bounded(out, slots, sessions), 0.5, 1.04, why=quick,
         ),
         write_line("a person of 1/5000 of the work, tuned: slots without delay",
                    replay_tuned(out, bounded, sessions, has_delay=False), 0.5, 1, why=base),
@@ -219,9 +238,14 @@ def list_replays(sessions: int, samples: int, *, is_judged: bool) -> list[dict[s
 def list_live(file: Path, seconds: float, *, is_judged: bool) -> list[dict[str, object]]:
     """Run sessions with the schedule and without it, and judge all that the file holds."""
     for slot_s, share in ((SLOT_S, 0.9), (0.0, 0.1)):
-        with tempfile.TemporaryDirectory() as name:
-            run_sessions(slot_s, share * seconds, Path(name), file)
+        run_live(file, slot_s, share * seconds)
     return judge_sessions(file, is_judged=is_judged)
+
+
+def run_live(file: Path, slot_s: float, seconds: float) -> None:
+    """Run sessions for so long, and append them to the file."""
+    with tempfile.TemporaryDirectory() as name:
+        run_sessions(slot_s, seconds, Path(name), file)
 
 
 def judge_sessions(file: Path, *, is_judged: bool) -> list[dict[str, object]]:
@@ -316,9 +340,10 @@ def write_line(
 
 
 def main() -> None:
-    chosen = options(__doc__ or "", "live", "replay", "latency", "verdicts", folder="sessions")
+    parts = ("live", "at-once", "replay", "latency", "verdicts")
+    chosen = options(__doc__ or "", *parts, folder="sessions")
     is_judged = not chosen.quick
-    runs_all = not (chosen.live or chosen.replay or chosen.latency or chosen.verdicts)
+    runs_all = not any(getattr(chosen, part.replace("-", "_")) for part in parts)
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
         file = Path(chosen.sessions or name) / "sessions.jsonl"
@@ -330,7 +355,9 @@ def main() -> None:
         if chosen.live or runs_all:
             seconds = 40.0 if chosen.quick else LIVE_SECONDS
             rows += list_live(file, seconds, is_judged=is_judged)
-        if chosen.verdicts:
+        if chosen.at_once:
+            run_live(file, 0.0, 40.0 if chosen.quick else AT_ONCE_SECONDS)
+        if chosen.verdicts or chosen.at_once:
             rows += judge_sessions(file, is_judged=is_judged)
     report("timing", rows, ("numpy", "duckdb"), as_json=chosen.json)
 

@@ -154,13 +154,17 @@ class EmbeddedCurator:
         view = self.view(pot)
         return list_earlier_releases(self.kernel, self.reports, view, plan, pot=pot)
 
-    def rehearse(self, request: Request) -> Release:
-        """The request on an invented table; what invents it is imported for the first rehearsal."""
+    def rehearse(self, request: Request, longest_s: float | None = None) -> Release:
+        """The request on an invented table; what invents it is imported for the first rehearsal.
+
+        The engine has `longest_s` seconds for a statement.
+        """
         if self._rehearsals is None:
             from dither.steward.rehearsal import Rehearsals
 
             self._rehearsals = Rehearsals()
-        return self._rehearsals.rehearse(self.kernel.price(replace(request, context=DRY_RUN)))
+        priced = self.kernel.price(replace(request, context=DRY_RUN))
+        return self._rehearsals.rehearse(priced, longest_s)
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge a pot for a lease, whose steps this process chooses as they come."""

@@ -14,6 +14,8 @@ import pytest
 from dither import steward
 from dither.curator import schedule as schedule_module
 from dither.curator import service as service_module
+from dither.curator.dataset import ServedDataset
+from dither.curator.dataset_lock import DatasetLock
 from dither.curator.modes import make_mode
 from dither.curator.run import CuratorSettings, make_server
 from dither.curator.schedule import (
@@ -420,6 +422,23 @@ def test_a_dataset_has_one_curator_and_one_schedule(tmp_path):
         served.server.stop()
         served.server = start_server(served.file, served.home, served.socket)
         assert served.connect().sql(COUNT, epsilon=1)
+
+
+def test_a_dataset_is_locked_before_a_curator_waits_for_earlier_slots(tmp_path, monkeypatch):
+    """Else one that still ran could release more meanwhile, which the next would show too early."""
+    with serving(tmp_path) as served:
+        served.server.stop()
+
+        def refuse_to_wait(dataset: ServedDataset, *, is_shared: bool) -> None:
+            with pytest.raises(DitherError, match="another curator serves"):
+                DatasetLock(dataset.limits.state.root)
+            raise DitherError("it waits")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ServedDataset, "begin_epoch", refuse_to_wait)
+            with pytest.raises(DitherError, match="it waits"):
+                make_server(CuratorSettings((served.file,), served.socket, served.home))
+        served.server = start_server(served.file, served.home, served.socket)  # it is free again
 
 
 def test_calls_about_accounts_leave_on_a_grid_where_a_schedule_is_kept(tmp_path, monkeypatch):

@@ -277,3 +277,13 @@ def test_public_tables_with_few_possible_keys_are_generated_too(tmp_path, unique
         "      c: {type: category, values: [x, y], other: drop, nulls: drop}\n"
     )
     write_generated(parse(text), NO_FACTS, tmp_path / "data.duckdb")
+
+
+def test_a_rehearsal_is_stopped_after_its_time(both):
+    """It reads no data, and others wait for it."""
+    curator = connect(both[0])._curator
+    request = Request((Step(Cells(Scan("visits"), (), (Count(),)), "laplace", F(1)),),
+        Price(F(1)), "total")  # fmt: skip
+    assert curator.rehearse(request, 60).values
+    with pytest.raises(RefusedError, match="this rehearsal takes longer"):
+        curator.rehearse(request, 1e-9)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dither import learn
+from dither import learn, steward
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
-from dither.curator.jobs import run_once
+from dither.curator.jobs import DoneJob, check_job, run_once
 from dither.errors import BudgetError, ParameterError, RefusedError, UnavailableError
 from dither.identity import AccessLog, TokenStore
+from dither.privacy.ledger.reports import Reports
 from dither.protocol.errors import AccessError, BusyError, ProtocolError
 from dither.protocol.job_messages import FitTerms, JobDone, RunJob, SynthesizeTerms
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketTransport
 from dither.session import Connection
+from dither.state import State
+from dither.synth.deadline import DeadlineError
 from dither.workloads import marginals
 from tests.datasets.regional_clinic import Clinic
 from tests.datasets.served_clinic import make_pool, own_state_home, start_server
@@ -273,18 +276,22 @@ def test_a_job_that_was_refused_for_free_may_be_sent_again_under_its_key(served,
     assert run(served, terms, "refused first", transport) and served.read_spent() > before
 
 
-def test_a_price_too_small_for_a_float_is_refused_for_free(served):
-    terms = SynthesizeTerms(
+def write_synth_terms(columns: list[str], measure: str, price: str) -> SynthesizeTerms:
+    return SynthesizeTerms(
         table="patients",
-        columns=["ward"],
+        columns=columns,
         method="independent",
         bins={},
         constraints=[],
         labels={},
-        measure="epsilon",
-        price="1/1" + 4_000 * "0",
-        asked="next to nothing",
+        measure=measure,
+        price=price,
+        asked="a test",
     )
+
+
+def test_a_price_too_small_for_a_float_is_refused_for_free(served):
+    terms = write_synth_terms(["ward"], "epsilon", "1/1" + 4_000 * "0")
     before = served.read_spent()
     with pytest.raises(ParameterError):
         run(served, terms, "tiny")
@@ -406,3 +413,71 @@ def test_the_access_log_names_a_job_that_is_handed_out_again(served):
     log.close()
     assert [first.act, second.act] == ["job", "repeat"]
     assert first.release == second.release and first.question == second.question
+
+
+@pytest.fixture
+def incidents(served) -> Iterator[Callable[[], int]]:
+    """Counts the open incidents of the served patients, which are cleared after the test."""
+    state = State.beside(served.clinic.file)
+    ledger = served.server._service._datasets["clinic"]._curator.kernel.ledger
+    yield lambda: len(Reports.from_ledger(ledger).incidents_open())
+    with own_state_home(served.clinic.file.parent):
+        steward.clear_incidents(state, "a test let a job run out of time")
+
+
+def run_within(served: ServedPatients, seconds: float, key: str) -> DoneJob:
+    """A synthetic table as a curator makes it that has so many seconds for a job."""
+    call = RunJob(pot="total", terms=write_synth_terms(COLUMNS, "rho", "1/1"), idempotency_key=key)
+    curator = served.server._service._datasets["clinic"]._curator
+    asks = AskLog(served.home / "timed.sqlite")
+    try:
+        return run_once(call, curator, asks, "a-token", seconds)
+    finally:
+        asks.close()
+        curator.kernel.engine_limit_s = None
+
+
+def test_a_synthetic_table_has_the_time_of_its_slots(served):
+    before = served.read_spent()
+    done = run_within(served, 600, "in time")
+    assert not done.repeated and done.made.document
+    assert served.read_spent() == before + 1
+
+
+def stop_in_fit() -> None:
+    raise DeadlineError
+
+
+@pytest.mark.parametrize("place", ["before a step", "in the engine", "in the fit"])
+def test_a_synthetic_table_past_its_time_is_charged_and_an_incident(
+    served, incidents, monkeypatch, place
+):
+    """The constant response, and under the same key again: no second charge, and no table."""
+    seconds = 600.0
+    if place == "before a step":
+        seconds = 1e-9
+    elif place == "in the engine":
+        monkeypatch.setattr("dither.synth.deadline.count_seconds_left", lambda: 1e-9)
+    else:
+        monkeypatch.setattr("dither.synth.estimate.check_deadline", stop_in_fit)
+    before = served.read_spent()
+    with pytest.raises(UnavailableError) as first:
+        run_within(served, seconds, place)
+    assert served.read_spent() == before + 1 and incidents() == 1
+    with pytest.raises(UnavailableError) as second:
+        run_within(served, seconds, place)
+    assert served.read_spent() == before + 1 and incidents() == 1
+    assert str(first.value) == str(second.value) == UnavailableError.TEXT
+
+
+def test_a_job_whose_first_step_alone_may_take_too_long_is_refused_for_free(served):
+    """By declared sizes, whatever the rows are."""
+    call = RunJob(
+        pot="total", terms=write_synth_terms(COLUMNS, "rho", "1/1"), idempotency_key="slow"
+    )
+    curator = served.server._service._datasets["clinic"]._curator
+    before = served.read_spent()
+    check_job(call, curator, 600)
+    with pytest.raises(RefusedError, match="one step of this job"):
+        check_job(call, curator, 1e-9)
+    assert served.read_spent() == before

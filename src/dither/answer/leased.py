@@ -52,6 +52,10 @@ class LeaseDoor:
         """Store what was released; nothing is paid back."""
         self._lease.close()
 
+    def fail(self, error: BaseException) -> None:
+        """End the lease with an incident: nothing is stored or paid back."""
+        self._lease.fail(error)
+
     def __enter__(self: Door) -> Door:
         return self
 

@@ -52,6 +52,8 @@ from dither.rules import PrivacyRule
 _PRICING_S = 0.04
 _PRICING_SHARE = 0.25
 """Pricing may take so many CPU seconds, or this share of the slots: the kernel prices again."""
+LONGEST_REHEARSAL_S = 10.0
+"""What the engine may take over one statement of a rehearsal, for which all questions wait."""
 CHANGED = (
     "the data were registered anew, or the terms of the budget changed, since this was priced; "
     "nothing was charged: ask again"
@@ -108,11 +110,11 @@ class ServedDataset:
         ledger = self._curator.kernel.ledger
         if is_shared:
             take_over(ledger, socket.gethostname())
-            self._schedule.recount_misses()
         elif ledger.read_epoch().is_shared:
             raise DitherError(
                 f"the ledger of {self.name} is shared by several curators: start with --shared"
             )
+        self._schedule.recount_misses()
         self._schedule.await_slots(
             record.released_at
             for record in self._curator.reports.history()
@@ -194,7 +196,8 @@ class ServedDataset:
             started = time.thread_time()
             self._curator.view(call.pot)
             held_s = max(self._job_s, self._schedule.slot_s)
-            check_job(call, self._curator, WORK_SHARE * held_s if self.keeps_schedule else None)
+            longest_s = WORK_SHARE * held_s if self.keeps_schedule else None
+            check_job(call, self._curator, longest_s)
             self._check_pricing(started, held_s)
             reading.is_followed_by_slot = True
         with self._schedule.hold_slot(principal.name, self._job_s), self._noting_suspension():
@@ -202,7 +205,7 @@ class ServedDataset:
             principal = authorize()
             principal.check_pot(call.pot)
             self._curator.view(call.pot)
-            done = run_once(call, self._curator, self._asks, principal.token_id)
+            done = run_once(call, self._curator, self._asks, principal.token_id, longest_s)
             act = "repeat" if done.repeated else "job"
             handed_at = self._schedule.read_clock()
             self._record_access(
@@ -377,7 +380,7 @@ class ServedDataset:
         request = documents.read_request(call.request)
         self._curator.view(request.pot)
         with self._rehearsing:
-            return documents.write_release(self._curator.rehearse(request))
+            return documents.write_release(self._curator.rehearse(request, LONGEST_REHEARSAL_S))
 
     @_read.register
     def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:

@@ -3,6 +3,11 @@
 An algorithm is handed public facts and one lease, and never a row; what it makes follows from the
 noisy numbers of that lease. What can be refused by public facts is refused before the job holds the
 dataset, by a run that ends where it would charge.
+
+A synthetic table takes as long as its noisy numbers ask for. Where answers leave on a schedule it
+is ended in time (`TimedLease`): the charge stays, an incident is counted, and the response is the
+constant one, as where the engine is stopped. How long a training takes follows from public facts,
+and one that may take too long is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
+from types import TracebackType
 from typing import TypeVar
 
 from dither.answer.asked import read_epsilon, read_rho
@@ -24,7 +30,7 @@ from dither.answer.leased import (
 from dither.canonical import Number, digest, exact
 from dither.catalog import Catalog
 from dither.curator.ask_log import AskLog, KeptJob
-from dither.curator.work_bounds import check_training
+from dither.curator.work_bounds import check_step, check_training
 from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError, UnavailableError
 from dither.plan.algebra import Query
@@ -88,11 +94,18 @@ def check_job(call: RunJob, curator: EmbeddedCurator, longest_s: float | None = 
     raise ParameterError("this job measures nothing")
 
 
-def run_once(call: RunJob, curator: EmbeddedCurator, asks: AskLog, token_id: str) -> DoneJob:
+def run_once(
+    call: RunJob,
+    curator: EmbeddedCurator,
+    asks: AskLog,
+    token_id: str,
+    longest_s: float | None = None,
+) -> DoneJob:
     """Run a job, unless one ran under its key: then what that one made is returned again.
 
-    Once a job is charged, every failure has the one constant response, and its key stays: sent
-    again it is told the same, and charges nothing.
+    A synthetic table that is not made within `longest_s` seconds is a failure. Once a job is
+    charged, every failure has the one constant response, and its key stays: sent again it is told
+    the same, and charges nothing.
     """
     key = call.idempotency_key
     question = digest([curator.kernel.catalog.dataset, hash_job(call)])
@@ -101,7 +114,7 @@ def run_once(call: RunJob, curator: EmbeddedCurator, asks: AskLog, token_id: str
         if made is None:
             raise UnavailableError
         return DoneJob(made, repeated=True)
-    access = JobAccess(curator, call.pot, may_charge=True)
+    access = JobAccess(curator, call.pot, may_charge=True, longest_s=longest_s)
     try:
         document = _run(call, access)
     except Exception as error:
@@ -136,18 +149,22 @@ def _run(call: RunJob, access: JobAccess) -> str:
 
 def _synthesize(terms: SynthesizeTerms, access: JobAccess) -> str:
     from dither.synth.asking import SynthAsker
+    from dither.synth.deadline import end_within
     from dither.synth.stored_model import write_model
 
     asker = SynthAsker(access, access.pot, access.view(access.pot))
-    return write_model(asker.run(terms.model_dump(exclude={"algorithm"})))
+    with end_within(access.longest_s):
+        return write_model(asker.run(terms.model_dump(exclude={"algorithm"})))
 
 
 def _synthesize_linked(terms: LinkedTerms, access: JobAccess) -> str:
     from dither.synth.asking import SynthAsker
+    from dither.synth.deadline import end_within
     from dither.synth.stored_model import write_pair
 
     asker = SynthAsker(access, access.pot, access.view(access.pot))
-    return write_pair(asker.run_linked(terms.model_dump(exclude={"algorithm"})))
+    with end_within(access.longest_s):
+        return write_pair(asker.run_linked(terms.model_dump(exclude={"algorithm"})))
 
 
 def _fit(terms: FitTerms, access: JobAccess) -> str:
@@ -166,10 +183,11 @@ class UnpaidLease(OpenLease):
     So a step that the budget or the catalog forbids is refused before the charge.
     """
 
-    def __init__(self, kernel: Kernel, price: Price, pot: str) -> None:
+    def __init__(self, kernel: Kernel, price: Price, pot: str, longest_s: float | None) -> None:
         self._kernel = kernel
         self._pot = pot
         self._price = price
+        self._longest_s = longest_s
 
     @property
     def left(self) -> Fraction:
@@ -197,11 +215,43 @@ class UnpaidLease(OpenLease):
         """Price a step as a charged lease would, and end the check."""
         price = Price(read_epsilon(epsilon), read_rho(rho))
         allow_epsilon_only = self._price.rho is None
-        self._kernel.price(write_request(query, price, self._pot, family, allow_epsilon_only))
+        request = write_request(query, price, self._pot, family, allow_epsilon_only)
+        check_step(self._kernel.price(request), self._longest_s)
         raise ChargeReachedError
 
     def close(self) -> None:
         """Nothing was charged, and nothing is stored."""
+
+
+class TimedLease(OpenLease):
+    """A lease whose steps end in time for the slots of a job, or fail as an incident."""
+
+    def release(
+        self,
+        query: Query,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        family: str | None = None,
+    ) -> tuple[int, ...]:
+        """A step for which the engine has what is left of the time of the job."""
+        from dither.synth.deadline import count_seconds_left
+
+        self._kernel.engine_limit_s = count_seconds_left()
+        return super().release(query, epsilon=epsilon, rho=rho, family=family)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> None:
+        """Close the lease; past the time of its job nothing is stored, and that is an incident."""
+        from dither.synth.deadline import DeadlineError
+
+        if isinstance(error, DeadlineError):
+            self.fail(error)
+        super().__exit__(kind, error, frames)
 
 
 class JobAccess:
@@ -217,7 +267,7 @@ class JobAccess:
     ) -> None:
         self._curator = curator
         self._may_charge = may_charge
-        self._longest_s = longest_s
+        self.longest_s = longest_s
         self.pot = pot
         self.release_id = ""
 
@@ -248,8 +298,10 @@ class JobAccess:
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge the pot for a lease; in a check, one whose first step is priced and no more."""
         if not self._may_charge:
-            return UnpaidLease(self.kernel, price, pot)
-        return self._note(self._curator.open_lease(price, pot))
+            return UnpaidLease(self.kernel, price, pot, self.longest_s)
+        if self.longest_s is None:
+            return self._note(self._curator.open_lease(price, pot))
+        return self._note(TimedLease(self.kernel, price, pot))
 
     def run_algorithm(self, name: str, terms: Mapping[str, object], pot: str) -> str | None:
         """None: the algorithm runs here."""
@@ -267,7 +319,7 @@ class JobAccess:
         first: Request = write_request(query, Price(rho=exact(rho, "rho")), self.pot, None, False)
         if not self._may_charge:
             self._curator.check_fixed_lease(first, steps)
-            check_training(query, self.kernel.version.analyses, steps, self._longest_s)
+            check_training(query, self.kernel.version.analyses, steps, self.longest_s)
         self._check_charge()
         return self._note(self._curator.open_fixed_lease(first, steps))
 

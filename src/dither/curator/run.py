@@ -85,7 +85,11 @@ def _await_leadership(
 
 
 def make_server(settings: CuratorSettings) -> CuratorServer:
-    """The server of some settings; refused where two catalogs have one name."""
+    """The server of some settings; refused where two catalogs have one name.
+
+    The datasets are locked before it waits for slots of earlier releases: a curator that still ran
+    then could release another answer, which this one would show before its slot ends.
+    """
     users = _read_users(settings.gateway_user)
     is_one_user = users == {os.getuid()} and settings.tls_address is None
     authority = Authority(settings.home)
@@ -106,26 +110,33 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
         for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
-    for dataset in datasets:
-        dataset.begin_epoch(is_shared=settings.takeover_after_s is not None)
-    listener = _make_listener(settings, users)
-    locks = _lock_datasets(datasets, listener)
+    locks = _lock_datasets(datasets)
+    try:
+        for dataset in datasets:
+            dataset.begin_epoch(is_shared=settings.takeover_after_s is not None)
+        listener = _make_listener(settings, users)
+    except BaseException:
+        _release_locks(locks)
+        raise
     service = CuratorService(datasets, authority, SavedQuestions(settings.home))
     authority.start()  # once the socket is ours: another curator may still use these tokens
     return CuratorServer(service, listener, locks)
 
 
-def _lock_datasets(
-    datasets: Iterable[ServedDataset], listener: Listener
-) -> tuple[DatasetLock, ...]:
-    """The locks of all datasets; without one of them the listener is closed again."""
+def _lock_datasets(datasets: Iterable[ServedDataset]) -> tuple[DatasetLock, ...]:
+    """The locks of all datasets, or none of them."""
     locks: list[DatasetLock] = []
     try:
-        locks += (DatasetLock(dataset.limits.state.root) for dataset in datasets)
+        locks.extend(DatasetLock(dataset.limits.state.root) for dataset in datasets)
     except DitherError:
-        listener.close()
+        _release_locks(locks)
         raise
     return tuple(locks)
+
+
+def _release_locks(locks: Iterable[DatasetLock]) -> None:
+    for lock in locks:
+        lock.release()
 
 
 def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener:

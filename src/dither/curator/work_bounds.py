@@ -73,6 +73,17 @@ def bound_work(priced: Priced) -> float:
     return seconds
 
 
+def check_step(priced: Priced, longest_s: float | None) -> None:
+    """Refuse a step that may take longer than the whole job, by declared sizes; None: no limit."""
+    if longest_s is not None and bound_work(priced) > longest_s:
+        raise RefusedError(
+            f"the declared sizes let one step of this job work for {bound_work(priced):,.0f} s, "
+            f"and a job of this curator has {longest_s:,.1f} s: choose fewer columns, or let the "
+            "steward serve it with a longer --job-slot",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
+
+
 def check_training(query: Query, analyses: Analyses, steps: int, longest_s: float | None) -> None:
     """Refuse a training that may take too long or release too many numbers, by declared sizes.
 

@@ -19,6 +19,7 @@ from dither.privacy.kernel.kernel import DRY_RUN, now
 from dither.privacy.kernel.randomise import Exact, randomise
 from dither.privacy.kernel.release import Priced, Release, Version
 from dither.privacy.kernel.statements import statements, take_apart
+from dither.privacy.kernel.time_limit import TimeLimitError, limit_time
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.rules import PrivacyRule
@@ -31,27 +32,36 @@ class Rehearsals:
         self._catalog_and_facts = ""
         self._folder: TemporaryDirectory[str] | None = None
 
-    def rehearse(self, priced: Priced) -> Release:
+    def rehearse(self, priced: Priced, longest_s: float | None = None) -> Release:
         """Answer a request that was priced in the context of a dry run.
 
-        Charges and stores nothing. Raises RefusedError for any other request.
+        Charges and stores nothing. Raises RefusedError for any other request, and where the engine
+        takes longer than so many seconds over one statement.
         """
         if priced.version.context != DRY_RUN:
             raise RefusedError(
                 "only a dry run is rehearsed: price the request with context='dry_run'",
                 rule=PrivacyRule.REHEARSAL,
             )
-        values = randomise(priced.steps, self._measure_invented(priced), SystemSource())
+        values = randomise(priced.steps, self._measure_invented(priced, longest_s), SystemSource())
         return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
 
-    def _measure_invented(self, priced: Priced) -> list[Exact]:
+    def _measure_invented(self, priced: Priced, longest_s: float | None) -> list[Exact]:
         """Measure a request on invented rows that obey the catalog."""
         measurer = Measurer(
             self._write_copy(priced.version), priced.version.catalog, priced.version.facts
         )
         sample_key = fresh_bytes(32)
         try:
-            measured = [measurer.measure(query, sample_key) for query in statements(priced)]
+            measured = []
+            for query in statements(priced):
+                with limit_time(longest_s, measurer.interrupt):
+                    measured.append(measurer.measure(query, sample_key))
+        except TimeLimitError:
+            raise RefusedError(
+                f"this rehearsal takes longer than {longest_s:g} s: ask about less at once",
+                rule=PrivacyRule.BOUNDED_WORK,
+            ) from None
         finally:
             measurer.close()
         return take_apart(priced, measured)

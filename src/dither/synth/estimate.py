@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dither.synth.contraction import Table, add_up, spread
+from dither.synth.deadline import check_deadline
 from dither.synth.junction_tree import Clique
 from dither.synth.model import GraphicalModel, to_factors
 from dither.synth.propagation import Propagation
@@ -135,6 +136,7 @@ def _descend(
     marginals = propagation.find_marginals(to_factors(potentials))
     loss, gradient = _measure_misfit(marginals, measured, total)
     for _ in range(steps):
+        check_deadline()
         for _ in range(_MOST_TRIES):
             moved = {
                 clique: table - step * gradient[clique] if clique in gradient else table

@@ -22,6 +22,7 @@ from dither.errors import ParameterError
 from dither.synth.choice_bounds import CandidateBound, bound_candidates, bound_gaps
 from dither.synth.columns import SynthColumn
 from dither.synth.contraction import Table
+from dither.synth.deadline import check_deadline
 from dither.synth.estimate import (
     Measurement,
     estimate_total,
@@ -324,6 +325,7 @@ def _list_pairs(state: FitState, price: Fraction, *, is_penalised: bool) -> list
 
 def _fits(state: FitState, clique: Clique) -> bool:
     """Whether a model with one more clique stays within its size; from public numbers alone."""
+    check_deadline()
     if any({*clique} <= {*larger} for larger in state.model.tree.cliques):
         return True
     cells = count_model_cells(state.sizes, [*state.model.potentials, *state.measured, clique])

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from dither.synth.contraction import Table, add_up, plan_contraction, spread
+from dither.synth.deadline import check_deadline
 from dither.synth.junction_tree import Clique, JunctionTree
 from dither.synth.propagation import Propagation
 
@@ -138,6 +139,7 @@ class GraphicalModel:
         ]
         carried: dict[int, Table] = {}
         while waiting:
+            check_deadline()
             source, separator, index, before = waiting.pop()
             conditional_table = self._carry_into(
                 attribute, separator, source, carried.get(source), before

@@ -234,6 +234,13 @@ class Lease:
         """Whether it was opened here, not inherited through a fork."""
         return os.getpid() == self._process
 
+    def fail(self, error: BaseException) -> None:
+        """End the lease with an incident: the charge stays, and nothing is stored."""
+        with self._lock:
+            if self._open:
+                self._end()
+                self._kernel.record_incident(self.reservation, error)
+
     def close(self) -> None:
         """Stores the outputs in the ledger, whatever part of the plan was served."""
         if not self.is_of_this_process or not self._open:
