@@ -42,16 +42,16 @@ def count_spellings(
 ) -> list[tuple[str, int]]:
     """Count owners that differ from another by case, spaces or zeros only, for the steward.
 
-    `owners` is SQL of the registered owners, where they are known also those of the tables before:
+    `owners` is SQL of the registered owners, each once, where they are known also those of the tables before:
     7 in one file is often 7.0 or 007 in the next. One person written in two forms is two units,
     each with rows and protection of its own.
     """
     if not isinstance(table.owner, OwnerColumn):
         return []
-    person = OWNER
+    people = f"SELECT {OWNER} AS person FROM ({owners})"
     if catalog.unit.column is not None:
         person = f"substr({OWNER}, {dialect().find_text(OWNER, ':')} + 1)"
-    people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
+        people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
     folded = dialect().fold_spelling("lower(person)")
     alike = f"SELECT count(*) AS n FROM ({people}) GROUP BY {folded} HAVING count(*) > 1"
     number = count(f"SELECT coalesce(sum(n), 0) FROM ({alike})")

@@ -111,7 +111,7 @@ def _write_table(
         )
     words = ("rows read", *counted)
     counts = [(what, int(count)) for what, count in zip(words, row, strict=True)]
-    owners = f"SELECT {OWNER} FROM {name(written)}"
+    owners = f"SELECT DISTINCT {OWNER} FROM {name(written)}"
     counts += count_spellings(count, catalog, table, owners)
     counts += count_left_out(count, catalog, table, rows, kept)
     session.catalog.dropTempView(written)
