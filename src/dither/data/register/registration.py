@@ -63,6 +63,9 @@ __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
 _TRUSTING = "statistics_propagation,compressed_materialization"
 """What the engine does by the statistics of a source."""
+_REORDERING = "join_order,build_side_probe_side"
+"""What puts owners through a table of rows, where it takes the rows for few: the rows of an owner
+would no longer lie side by side."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,7 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     described = registering.connection.execute(f"DESCRIBE {quickly}").fetchall()
     columns = [(str(row[0]), str(row[1])) for row in described]
     registering.run(create_copy_table(table, columns, has_runs=choose_rows is keep_rows_sql))
+    registering.connection.execute(f"SET disabled_optimizers = '{_REORDERING}'")
     try:
         registering.run(f"INSERT INTO {name(table.name)} {quickly}")
     except duckdb.InvalidInputException as error:
@@ -278,6 +282,8 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
             raise
         slowly = choose_rows(registering.catalog, table, rows, registering.facts, by_prefix=False)
         registering.run(f"INSERT INTO {name(table.name)} {slowly}")
+    finally:
+        registering.connection.execute("RESET disabled_optimizers")
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
     registering.units = registering.count(
         f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
