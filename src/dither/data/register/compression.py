@@ -1,7 +1,8 @@
-"""How columns of a registered copy are compressed: by the catalog alone, never by what they hold.
+"""How columns of a registered copy are compressed: narrow integers by the catalog.
 
 Left to itself the engine tries every way on every block and keeps the smallest, which takes a
-quarter of a registration and makes the way that a block is read depend on its rows.
+quarter of a registration and makes the way that a block is read depend on its rows. (A block of one
+value throughout is always stored as that value.)
 """
 
 from __future__ import annotations

@@ -11,12 +11,17 @@ from dither.data.quoting import name
 
 
 def count_left_out(
-    count: Callable[[str], int], catalog: Catalog, table: Table, rows: str, kept: int
+    count: Callable[[str], int],
+    catalog: Catalog,
+    table: Table,
+    rows: str,
+    candidates: int,
+    kept: int,
 ) -> list[tuple[str, int]]:
     """Count the rows of a key that an owner had already, and the rows beyond the limit.
 
-    `rows` is SQL of the rows that could have been registered, `kept` how many were. Where a table
-    has several unique keys the two are one number: telling them apart would take the whole ranking
+    `rows` is SQL of the rows that could have been registered, `candidates` how many those are, and
+    `kept` how many were registered. Where a table has several unique keys the two are one number: telling them apart would take the whole ranking
     again.
     """
     if catalog.unit.kind == "row":
@@ -24,7 +29,6 @@ def count_left_out(
     unit = catalog.unit.label.replace("_", " and ")
     beyond = f"beyond {table.rows_per_unit} per {unit}, left out"
     repeated = "rows of a repeated unique key"
-    candidates = count(f"SELECT count(*) FROM ({rows})")
     left_out = candidates - kept
     if not table.unique:
         return [(beyond, left_out)]

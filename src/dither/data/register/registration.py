@@ -292,7 +292,8 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     owners = f"SELECT {OWNER} FROM {UNITS}"
     kept = count(f"SELECT count(*) FROM {name(table.name)}")
     counts += count_spellings(count, registering.catalog, table, owners)
-    counts += count_left_out(count, registering.catalog, table, rows, kept)
+    candidates = count(f"SELECT count(*) FROM ({rows})")
+    counts += count_left_out(count, registering.catalog, table, rows, candidates, kept)
     done = _finish_table(registering, table, counts)
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
