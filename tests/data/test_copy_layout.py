@@ -45,7 +45,8 @@ def test_planted_bug_owners_put_through_rows_are_seen(tmp_path, monkeypatch):
     """The engine takes few rows for fewer than their owners, unless it may reorder nothing."""
     monkeypatch.setattr(registration, "_REORDERING", "")
     text = clinic.CATALOG.replace("unique: [[visit]]", "unique: []")
-    catalog = parse(text.replace("visit:   {type: id}", "visit: {type: text, width: 9, nulls: keep}"))
+    text = text.replace("visit:   {type: id}", "visit: {type: text, width: 9, nulls: keep}")
+    catalog = parse(text)
     register(tmp_path / "copy", catalog, {"visits": visits(300, 3)})
     runs, owners = count_runs(tmp_path / "copy" / "data.duckdb")
     assert runs > owners == 300

@@ -21,8 +21,8 @@ def count_left_out(
     """Count the rows of a key that an owner had already, and the rows beyond the limit.
 
     `rows` is SQL of the rows that could have been registered, `candidates` how many those are, and
-    `kept` how many were registered. Where a table has several unique keys the two are one number: telling them apart would take the whole ranking
-    again.
+    `kept` how many were registered. Where a table has several unique keys the two are one number:
+    telling them apart would take the whole ranking again.
     """
     if catalog.unit.kind == "row":
         return []
@@ -46,9 +46,9 @@ def count_spellings(
 ) -> list[tuple[str, int]]:
     """Count owners that differ from another by case, spaces or zeros only, for the steward.
 
-    `owners` is SQL of the registered owners, each once, where they are known also those of the tables before:
-    7 in one file is often 7.0 or 007 in the next. One person written in two forms is two units,
-    each with rows and protection of its own.
+    `owners` is SQL of the registered owners, each once, where they are known also those of the
+    tables before: 7 in one file is often 7.0 or 007 in the next. One person written in two forms
+    is two units, each with rows and protection of its own.
     """
     if not isinstance(table.owner, OwnerColumn):
         return []
