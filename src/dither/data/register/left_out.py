@@ -11,20 +11,24 @@ from dither.data.quoting import name
 
 
 def count_left_out(
-    count: Callable[[str], int], catalog: Catalog, table: Table, rows: str, kept: int
+    count: Callable[[str], int],
+    catalog: Catalog,
+    table: Table,
+    rows: str,
+    candidates: int,
+    kept: int,
 ) -> list[tuple[str, int]]:
     """Count the rows of a key that an owner had already, and the rows beyond the limit.
 
-    `rows` is SQL of the rows that could have been registered, `kept` how many were. Where a table
-    has several unique keys the two are one number: telling them apart would take the whole ranking
-    again.
+    `rows` is SQL of the rows that could have been registered, `candidates` how many those are, and
+    `kept` how many were registered. Where a table has several unique keys the two are one number:
+    telling them apart would take the whole ranking again.
     """
     if catalog.unit.kind == "row":
         return []
     unit = catalog.unit.label.replace("_", " and ")
     beyond = f"beyond {table.rows_per_unit} per {unit}, left out"
     repeated = "rows of a repeated unique key"
-    candidates = count(f"SELECT count(*) FROM ({rows})")
     left_out = candidates - kept
     if not table.unique:
         return [(beyond, left_out)]
@@ -42,16 +46,16 @@ def count_spellings(
 ) -> list[tuple[str, int]]:
     """Count owners that differ from another by case, spaces or zeros only, for the steward.
 
-    `owners` is SQL of the registered owners, where they are known also those of the tables before:
-    7 in one file is often 7.0 or 007 in the next. One person written in two forms is two units,
-    each with rows and protection of its own.
+    `owners` is SQL of the registered owners, each once, where they are known also those of the
+    tables before: 7 in one file is often 7.0 or 007 in the next. One person written in two forms
+    is two units, each with rows and protection of its own.
     """
     if not isinstance(table.owner, OwnerColumn):
         return []
-    person = OWNER
+    people = f"SELECT {OWNER} AS person FROM ({owners})"
     if catalog.unit.column is not None:
         person = f"substr({OWNER}, {dialect().find_text(OWNER, ':')} + 1)"
-    people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
+        people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
     folded = dialect().fold_spelling("lower(person)")
     alike = f"SELECT count(*) AS n FROM ({people}) GROUP BY {folded} HAVING count(*) > 1"
     number = count(f"SELECT coalesce(sum(n), 0) FROM ({alike})")

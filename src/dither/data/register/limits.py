@@ -79,7 +79,7 @@ def limit_rows_sql(
         ranked = _rank_rows(sql, _list_key(catalog, table, unique), order)
         sql = f"SELECT * EXCLUDE ({RANK}) FROM ({ranked}) WHERE {RANK} = 1"
     kept = f"SELECT * FROM ({_rank_rows(sql, OWNER, order)}) WHERE {RANK} <= {table.rows_per_unit}"
-    return _join_units(kept, f"FROM {UNITS}", catalog, table, facts)
+    return _join_numbers(kept, f"FROM {UNITS}", catalog, table, facts)
 
 
 def _rank_rows(rows: str, partition: str, order: str) -> str:
@@ -116,12 +116,13 @@ def count_rows(source: str) -> str:
 def add_units() -> str:
     """Write SQL that numbers the owners who were counted, after those that have a number.
 
-    A number only says who is who.
+    A number only says who is who: it is the owner's place in the table of counts, which all threads
+    can write.
     """
-    new = f"SELECT * FROM {COUNTED} ANTI JOIN {UNITS} USING ({OWNER})"
+    number = f"getvariable('dither_first') + {COUNTED}.rowid + 1"
     return (
-        f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM "
-        f"({_number_units(new)})"
+        f"INSERT INTO {UNITS} SELECT {OWNER}, {number}, {HASH_A}, {HASH_B} FROM {COUNTED} "
+        f"ANTI JOIN {UNITS} USING ({OWNER})"
     )
 
 
@@ -143,10 +144,11 @@ def keep_rows_sql(
 ) -> str:
     """SQL: the rows of the copy, those of an owner side by side.
 
-    All rows of owners who need no ranking, with rank 0; and the first rows of the others.
+    All rows of owners who need no ranking, with rank 0; and the first rows of the others. The hash
+    of an owner joins them last: rows side by side find it in a processor's cache.
     """
     others = f"SELECT * FROM {UNITS} ANTI JOIN {RANKED} USING ({OWNER})"
-    unranked = _join_units(
+    unranked = _join_numbers(
         f"SELECT *, {UNRANKED} AS {RANK} FROM ({source})", others, catalog, table, facts
     )
     ranked = limit_rows_sql(
@@ -156,7 +158,12 @@ def keep_rows_sql(
         facts,
         by_prefix=by_prefix,
     )
-    return f"SELECT * FROM ({unranked} UNION ALL {ranked}) ORDER BY {UNIT}"
+    ordered = f"SELECT * FROM ({unranked} UNION ALL {ranked}) ORDER BY {UNIT}"
+    shown = ", ".join(
+        [UNIT, RANK, HASH_A, HASH_B, *_list_values(stored_columns(catalog, table), table, facts)]
+    )
+    hashes = f"SELECT {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"
+    return f"SELECT {shown} FROM ({ordered}) JOIN ({hashes}) USING ({UNIT})"
 
 
 def _list_key(catalog: Catalog, table: Table, unique: tuple[str, ...]) -> str:
@@ -165,11 +172,12 @@ def _list_key(catalog: Catalog, table: Table, unique: tuple[str, ...]) -> str:
     return ", ".join(sorted({OWNER, *(name(column) for column in unique if column != owner)}))
 
 
-def _join_units(rows: str, owners: str, catalog: Catalog, table: Table, facts: Facts) -> str:
-    """Write the columns of the copy, from ranked rows and the numbers of their owners."""
+def _join_numbers(rows: str, owners: str, catalog: Catalog, table: Table, facts: Facts) -> str:
+    """Write ranked rows with the numbers of their owners and the columns of the copy."""
     # a table has a rowid of its own, a query has not
-    units = f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({owners})"
-    shown = _list_copy_columns(stored_columns(catalog, table), table, facts)
+    units = f"SELECT {OWNER}, {UNIT} FROM ({owners})"
+    columns = [name(column.name) for column in stored_columns(catalog, table)]
+    shown = ", ".join([UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", *columns])
     return f"SELECT {shown} FROM ({rows}) JOIN ({units}) USING ({OWNER})"
 
 
@@ -192,12 +200,18 @@ def _name_text(column: Column) -> str:
 
 
 def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
-    """Write SQL of the columns of the copy.
+    """Write SQL of the columns of the copy where each row is a unit."""
+    rank = f"CAST({RANK} AS INTEGER) AS {RANK}"
+    return ", ".join([UNIT, rank, HASH_A, HASH_B, *_list_values(columns, table, facts)])
 
-    Undeclared labels come with their key index, every owner with its hash. Nulls of integers become
-    the integer that stands for them (lower/columns.py).
+
+def _list_values(columns: list[Column], table: Table, facts: Facts) -> list[str]:
+    """List SQL of the declared columns of the copy, from repaired values.
+
+    Undeclared labels come with their key index. Nulls of integers become the integer that stands
+    for them (lower/columns.py).
     """
-    outputs = [UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
+    outputs = []
     for column in columns:
         domain = declared_domain(column, table, facts)
         value = name(column.name)
@@ -210,7 +224,7 @@ def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str
         for column in columns
         if column.type == "category" and is_text(column)
     ]
-    return ", ".join(outputs)
+    return outputs
 
 
 def _hash(start: int) -> str:

@@ -20,6 +20,7 @@ from dither.catalog import Catalog, Table
 from dither.data.engines.choose import SPARK_FOLDER
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.quoting import name
+from dither.data.register.compression import create_copy_table
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
 from dither.data.register.csv_source import read_header
 from dither.data.register.interruptible import run_interruptibly
@@ -62,6 +63,9 @@ __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
 _TRUSTING = "statistics_propagation,compressed_materialization"
 """What the engine does by the statistics of a source."""
+_REORDERING = "join_order,build_side_probe_side"
+"""What puts owners through a table of rows, where it takes the rows for few: the rows of an owner
+would no longer lie side by side."""
 
 
 @dataclass(frozen=True)
@@ -266,16 +270,20 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
         registering.run(count_rows(rows))
         registering.run(add_units())
         registering.run(find_ranked(registering.catalog, table, rows))
+    quickly = choose_rows(registering.catalog, table, rows, registering.facts)
+    described = registering.connection.execute(f"DESCRIBE {quickly}").fetchall()
+    columns = [(str(row[0]), str(row[1])) for row in described]
+    registering.run(create_copy_table(table, columns, has_runs=choose_rows is keep_rows_sql))
+    registering.connection.execute(f"SET disabled_optimizers = '{_REORDERING}'")
     try:
-        registering.run(
-            f"CREATE TABLE {name(table.name)} AS "
-            f"{choose_rows(registering.catalog, table, rows, registering.facts)}"
-        )
+        registering.run(f"INSERT INTO {name(table.name)} {quickly}")
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
         slowly = choose_rows(registering.catalog, table, rows, registering.facts, by_prefix=False)
-        registering.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
+        registering.run(f"INSERT INTO {name(table.name)} {slowly}")
+    finally:
+        registering.connection.execute("RESET disabled_optimizers")
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
     registering.units = registering.count(
         f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
@@ -284,7 +292,8 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     owners = f"SELECT {OWNER} FROM {UNITS}"
     kept = count(f"SELECT count(*) FROM {name(table.name)}")
     counts += count_spellings(count, registering.catalog, table, owners)
-    counts += count_left_out(count, registering.catalog, table, rows, kept)
+    candidates = count(f"SELECT count(*) FROM ({rows})")
+    counts += count_left_out(count, registering.catalog, table, rows, candidates, kept)
     done = _finish_table(registering, table, counts)
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(

@@ -199,16 +199,14 @@ def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
     The steward's count of repairs is made of it.
     """
     raw = name(column.name)
-    unread = f"({raw} IS NOT NULL AND {value} IS NULL)"
     if is_text(column):
         return f"coalesce({raw} <> {value}, false)"
     if isinstance(column, Category):
         return f"coalesce({value} = {len(labels)}, false)"
     if isinstance(column, Decimal):
         low, high = (f"CAST({float(bound)!r} AS DOUBLE)" for bound in (column.lower, column.upper))
-        return f"({unread} OR coalesce({value} < {low} OR {value} > {high}, false))"
-    assert isinstance(column, Bounded)
-    return (
-        f"({unread} OR coalesce({value} < {column.lower_grid} OR {value} > "
-        f"{column.upper_grid}, false))"
-    )
+    else:
+        assert isinstance(column, Bounded)
+        low, high = str(column.lower_grid), str(column.upper_grid)
+    # a comparison with null is null: the value was then no value of the type, or not there at all
+    return f"coalesce({value} < {low} OR {value} > {high}, {raw} IS NOT NULL)"

@@ -14,10 +14,15 @@ from dither.data.quoting import name as quote_name
 _SECONDS_TO_CANCEL = 10.0
 _NUMERIC = 1700
 _TEXTS = (25, 1043)
-_PLANNING = {"enable_nestloop": "off", "work_mem": "64MB", "jit": "off"}
+_PLANNING = {
+    "enable_nestloop": "off",
+    "enable_mergejoin": "off",
+    "work_mem": "64MB",
+    "jit": "off",
+}
 """Settings of every session. The copy has no statistics of values, so that the server's plan does
 not depend on what rows hold. Without statistics the server believes that joins are tiny, and would
-choose nested loops."""
+choose nested loops, or sort texts to merge them: hash joins serve whatever the sizes are."""
 
 
 class PostgresEngine:

@@ -92,10 +92,11 @@ def _write_table(
     sql, counted = repaired_rows_sql(catalog, table, raw, facts)
     repaired = name(f"dither_repaired_{table.name}")
     session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {repaired} AS {sql}")
-    tests = ", ".join(f"count_if({test})" for test in counted.values())
-    row = session.sql(f"SELECT count(*), {tests} FROM {repaired}").collect()[0]
+    is_candidate = f"{OWNER} IS NOT NULL AND NOT {GONE}"
+    tests = ", ".join(f"count_if({test})" for test in [*counted.values(), is_candidate])
+    *row, candidates = session.sql(f"SELECT count(*), {tests} FROM {repaired}").collect()[0]
     stage(limiting)
-    rows = f"SELECT * FROM {repaired} WHERE {OWNER} IS NOT NULL AND NOT {GONE}"
+    rows = f"SELECT * FROM {repaired} WHERE {is_candidate}"
     copy = session.sql(limit_rows_sql(catalog, table, rows, facts))
     folder = target / table.name
     copy.repartition(UNIT).sortWithinPartitions(UNIT).write.parquet(str(folder))
@@ -111,9 +112,9 @@ def _write_table(
         )
     words = ("rows read", *counted)
     counts = [(what, int(count)) for what, count in zip(words, row, strict=True)]
-    owners = f"SELECT {OWNER} FROM {name(written)}"
+    owners = f"SELECT DISTINCT {OWNER} FROM {name(written)}"
     counts += count_spellings(count, catalog, table, owners)
-    counts += count_left_out(count, catalog, table, rows, kept)
+    counts += count_left_out(count, catalog, table, rows, int(candidates), kept)
     session.catalog.dropTempView(written)
     return (*counts, ("rows registered", kept))
 

@@ -1,0 +1,72 @@
+"""How a copy of DuckDB lies on disk: owners side by side, and compressed as the catalog says."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from dither.catalog import parse
+from dither.data.register import registration
+from tests.data.test_ranked_owners import register
+from tests.datasets import clinic
+
+FIXED = ("TINYINT", "SMALLINT", "INTEGER")
+OWN = {"dither_unit", "dither_rank", "dither_a", "dither_b"}
+
+
+def visits(owners: int, rows_each: int) -> list[dict]:
+    """Rows of many owners, those of one far apart."""
+    return [
+        clinic.row(f"v{number}-{owner}", f"p{owner}", cost=str(number))
+        for number in range(rows_each)
+        for owner in range(owners)
+    ]
+
+
+def count_runs(file) -> tuple[int, int]:
+    """How many runs of rows of one owner a copy has, and how many owners."""
+    before = "SELECT dither_unit, lag(dither_unit) OVER (ORDER BY rowid) AS before FROM visits"
+    with duckdb.connect(str(file), read_only=True) as connection:
+        (runs,) = connection.execute(
+            f"SELECT count(*) FROM ({before}) WHERE dither_unit IS DISTINCT FROM before"
+        ).fetchone()
+        (owners,) = connection.execute("SELECT count(DISTINCT dither_unit) FROM visits").fetchone()
+    return runs, owners
+
+
+@pytest.mark.parametrize(("owners", "rows_each"), [(3, 200), (100, 3), (300, 1)])
+def test_rows_of_an_owner_lie_side_by_side(tmp_path, owners, rows_each):
+    catalog = clinic.catalog()
+    register(tmp_path / "copy", catalog, {"visits": visits(owners, rows_each)})
+    assert count_runs(tmp_path / "copy" / "data.duckdb") == (owners, owners)
+
+
+def test_planted_bug_owners_put_through_rows_are_seen(tmp_path, monkeypatch):
+    """The engine takes few rows for fewer than their owners, unless it may reorder nothing."""
+    monkeypatch.setattr(registration, "_REORDERING", "")
+    text = clinic.CATALOG.replace("unique: [[visit]]", "unique: []")
+    text = text.replace("visit:   {type: id}", "visit: {type: text, width: 9, nulls: keep}")
+    catalog = parse(text)
+    register(tmp_path / "copy", catalog, {"visits": visits(300, 3)})
+    runs, owners = count_runs(tmp_path / "copy" / "data.duckdb")
+    assert runs > owners == 300
+
+
+def list_compressions(file) -> set[tuple[str, str]]:
+    """The compressions of blocks that hold more than one value, by column."""
+    with duckdb.connect(str(file), read_only=True) as connection:
+        rows = connection.execute(
+            "SELECT column_name, segment_type, compression FROM pragma_storage_info('visits') "
+            "WHERE segment_type <> 'VALIDITY' AND compression <> 'Constant'"
+        ).fetchall()
+    return {(column, way) for column, kind, way in rows if column in OWN or kind in FIXED}
+
+
+def test_compression_follows_the_catalog_and_not_the_rows(tmp_path):
+    varied = visits(100, 3)
+    alike = [{**row, "score": str(place % 2), "age": "40"} for place, row in enumerate(varied)]
+    for name, rows in {"varied": varied, "alike": alike}.items():
+        register(tmp_path / name, clinic.catalog(), {"visits": rows})
+        ways = list_compressions(tmp_path / name / "data.duckdb")
+        assert {column for column, _ in ways} >= OWN - {"dither_rank"}
+        assert all(way == ("RLE" if column in OWN else "Uncompressed") for column, way in ways)
