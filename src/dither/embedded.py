@@ -145,7 +145,7 @@ class EmbeddedCurator:
             self._public_rows_of = version.number
         if table not in self._public_rows:
             declared = version.catalog.table(table)
-            rows = read_public_rows(self.kernel, declared.name)
+            rows = read_public_rows(self.kernel, version, declared.name)
             self._public_rows[table] = decode_public_rows(rows, declared, version.facts)
         return self._public_rows[table]
 

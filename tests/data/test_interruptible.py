@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from dither import steward
-from dither.data.register import connections, registration
+from dither.data.register import connections, interruptible, registration
 from dither.data.register.interruptible import run_interruptibly
 from dither.state import State
 from dither.steward import registration as steward_registration
@@ -50,6 +50,24 @@ def test_a_signal_that_another_thread_receives_ends_it_too():
 def test_an_error_of_the_work_is_raised_to_the_caller():
     with pytest.raises(ZeroDivisionError):
         run_interruptibly(lambda: 1 // 0, lambda: None)
+
+
+def test_an_interrupt_while_the_thread_starts_cancels_the_work(monkeypatch):
+    """The system may begin the thread later, when nobody waits for it any more."""
+    late = []
+    ran = []
+
+    class InterruptedThread(threading.Thread):
+        def start(self):
+            late.append(threading.Timer(0.05, self.run))
+            late[0].start()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(interruptible, "Thread", InterruptedThread)
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(lambda: ran.append("work"), lambda: ran.append("stop"))
+    late[0].join(60)
+    assert ran == []
 
 
 def test_an_interrupted_registration_changes_nothing(tmp_path, monkeypatch):

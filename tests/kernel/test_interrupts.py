@@ -21,6 +21,7 @@ from dither.commands import CHARGED_IS_STORED
 from dither.data.measure import Measurer
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
+from dither.privacy.kernel.release import Version
 from dither.privacy.ledger import Ledger
 from tests.kernel.interrupted_clinic import (
     COUNT,
@@ -105,6 +106,32 @@ def test_an_interrupt_before_the_charge_is_free(
     with pytest.raises(KeyboardInterrupt):
         con.sql(question(12), epsilon=1)
     assert site.ledger().pot("total").spent == before
+
+
+def test_an_interrupt_while_statements_are_compiled_closes_the_copy(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB tells Ctrl-C in the main thread as a RuntimeError of its own."""
+    con = site.connect()
+    opened: list[Measurer] = []
+    closed: list[Measurer] = []
+    connect = con._kernel.connect
+
+    class Interrupted:
+        def execute(self, _: str) -> None:
+            raise RuntimeError("Query interrupted")
+
+    def connect_interrupted(version: Version) -> Measurer:
+        measurer = connect(version)
+        opened.append(measurer)
+        monkeypatch.setattr(measurer, "close", lambda: closed.append(measurer))
+        monkeypatch.setattr(measurer.engine, "connection", Interrupted())
+        return measurer
+
+    monkeypatch.setattr(con._kernel, "connect", connect_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        con.sql(question(16), epsilon=1)
+    assert opened and closed == opened and unsettled(site) == []
 
 
 def test_the_frames_of_an_interrupt_hold_no_exact_values(site: Clinic) -> None:

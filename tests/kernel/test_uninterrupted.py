@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import operator
 import os
 import signal
 import subprocess
@@ -9,7 +11,9 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,6 +118,22 @@ def test_threads_are_kept_for_the_next_work_and_end_with_their_owner() -> None:
     del threads
     ran[0].join(60)
     assert not ran[0].is_alive()
+
+
+def test_an_interrupt_while_their_owner_ends_leaves_no_thread() -> None:
+    """It ended the owner's `__del__` once, and the threads waited for ever."""
+    owners = [Uninterrupted()]
+    thread = owners[0].run(threading.current_thread)
+    interrupt = partial(
+        ctypes.pythonapi.PyThreadState_SetAsyncExc,
+        ctypes.c_ulong(threading.get_ident()),
+        ctypes.py_object(KeyboardInterrupt),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        # both in one call of C: the interrupt is due before the owner ends, not before this line
+        deque(map(operator.call, [interrupt, owners.clear]), maxlen=0)
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 STORM = """

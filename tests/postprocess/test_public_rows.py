@@ -130,7 +130,7 @@ def test_public_rows_come_in_their_own_units(shop):
 def test_rows_of_people_are_never_read_so(shop):
     con, _ = shop
     with pytest.raises(RefusedError, match="lines is not public") as caught:
-        read_public_rows(con._curator.kernel, "lines")
+        read_public_rows(con._kernel, con._kernel.version, "lines")
     assert caught.value.rule is PrivacyRule.REGISTERED_TABLES
 
 
@@ -140,7 +140,7 @@ def test_more_rows_than_the_bound_are_not_handed_out(shop, monkeypatch):
     con, _ = shop
     monkeypatch.setattr(public_rows, "MOST_PUBLIC_ROWS", 3)
     with pytest.raises(RefusedError, match="more than 3 rows"):
-        read_public_rows(con._curator.kernel, "parts")
+        read_public_rows(con._kernel, con._kernel.version, "parts")
 
 
 @pytest.mark.parametrize(

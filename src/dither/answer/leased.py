@@ -171,7 +171,8 @@ class OpenFixedLease(LeaseDoor):
             )
         self._kernel = kernel
         self._first = first
-        self._lease = Lease(kernel, kernel.price(first).loss * steps, first.pot)
+        priced = kernel.price(first)
+        self._lease = Lease(kernel, priced.loss * steps, first.pot, priced.version)
 
     def release(self, query: Query) -> tuple[int, ...]:
         """The noisy numbers of the next step. A query of another loss than the planned one is

@@ -9,9 +9,8 @@ from __future__ import annotations
 from math import prod
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, CountUnits
+from dither.plan.algebra import Cells, Count, CountValues, Sum
 from dither.plan.keys import MAX_CELLS, list_keys
-from dither.plan.linear import find_aggregate
 from dither.question.expressions import KeyValue, Noisy
 from dither.question.recipe import Recipe
 
@@ -19,13 +18,14 @@ from dither.question.recipe import Recipe
 def find_plain_marginal(recipe: Recipe) -> Cells | None:
     """The one query of such a question; None for every other question.
 
-    Shifted sums, counts of people, undeclared keys, dates made of other columns, HAVING, ORDER BY
-    and LIMIT are others.
+    Shifted sums, counts of people or of different values, undeclared keys, dates made of other
+    columns, HAVING, ORDER BY and LIMIT are others.
     """
     query = recipe.queries[0] if len(recipe.queries) == 1 else None
     is_plain = (
         isinstance(query, Cells)
         and len(query.columns) == len(recipe.atoms) == len(recipe.sets) == 1
+        and isinstance(query.columns[0], (Count, CountValues, Sum))
         and recipe.having is None
         and recipe.limit is None
         and not recipe.offset
@@ -35,8 +35,6 @@ def find_plain_marginal(recipe: Recipe) -> Cells | None:
         and _has_plain_outputs(recipe)
     )
     if not is_plain or not isinstance(query, Cells):
-        return None
-    if isinstance(find_aggregate(query), CountUnits):
         return None
     keys = [recipe.keys[index] for index in recipe.sets[0].keys]
     if tuple(key.column for key in keys) != query.keys or any(key.dated for key in keys):

@@ -238,8 +238,9 @@ def _find_slice(bound: BoundWorkload, column: str, ranges: Mapping[str, tuple[An
 def find_threshold(kernel: Pricer, cells: Cells, epsilon: Fraction) -> int:
     """The noise scale of one more count at the epsilon of the counts: a block is split only where
     its score is above it. One unit moves all counts by V, and the scale is V / epsilon."""
-    rows = kernel.version.analyses.analyse_rows(cells.plan)
-    return ceil(move_of_cells(cells, rows, kernel.catalog.neighbours).l1 / epsilon)
+    version = kernel.version
+    rows = version.analyses.analyse_rows(cells.plan)
+    return ceil(move_of_cells(cells, rows, version.catalog.neighbours).l1 / epsilon)
 
 
 def _to_column(values: Any) -> pa.Array:

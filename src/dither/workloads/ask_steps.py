@@ -54,9 +54,9 @@ class StepAsker:
 
     def find_move(self, cells: Cells) -> int:
         """Find by how much one unit can move all cells together, in the L1 norm."""
-        kernel = self.curator.kernel
-        rows = kernel.version.analyses.analyse_rows(cells.plan)
-        return move_of_cells(cells, rows, kernel.catalog.neighbours).l1
+        version = self.curator.kernel.version
+        rows = version.analyses.analyse_rows(cells.plan)
+        return move_of_cells(cells, rows, version.catalog.neighbours).l1
 
     def quote(self, steps: Sequence[Priced]) -> Charge:
         """What the pot takes for all steps together."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 import duckdb
@@ -40,6 +40,8 @@ def note_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyCon
 
 CRYPTOGRAPHY = "httpfs"
 """The extension with which OpenSSL comes to DuckDB."""
+ENGINE_INTERRUPTED = "Query interrupted"
+"""What DuckDB raises, as a RuntimeError, where Ctrl-C finds the main thread in a statement."""
 _opening = threading.Lock()
 
 
@@ -116,6 +118,13 @@ def _load_and_lock(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET lock_configuration = true")
 
 
+def raise_interrupt(error: RuntimeError) -> NoReturn:
+    """Raise KeyboardInterrupt where Ctrl-C ended a statement of the main thread; else the error."""
+    if str(error) == ENGINE_INTERRUPTED:
+        raise KeyboardInterrupt from None
+    raise error
+
+
 class DuckDBEngine:
     """A registered file, opened read-only in this process."""
 
@@ -131,6 +140,9 @@ class DuckDBEngine:
             raise MeasureError(
                 "the registered copy cannot be opened: ask the steward to register again"
             ) from None
+        except RuntimeError as error:
+            release_folder(scratch)
+            raise_interrupt(error)
 
     def check(self) -> None:
         """The file is open in this process: there is nothing to reach."""
@@ -145,6 +157,8 @@ class DuckDBEngine:
             return sql
         except duckdb.Error:
             raise MeasureError("the question could not be compiled") from None
+        except RuntimeError as error:
+            raise_interrupt(error)
 
     def forget(self, run: str) -> None:
         """Forget a kept statement; nothing else is kept."""
@@ -164,6 +178,8 @@ class DuckDBEngine:
             return self.connection.sql(run).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
+        except RuntimeError as error:
+            raise_interrupt(error)
 
     def stream(self, run: str, rows: int) -> Iterator[Any]:
         """Run a statement and yield its rows as Arrow batches."""

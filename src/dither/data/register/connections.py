@@ -11,14 +11,12 @@ from pathlib import Path
 
 import duckdb
 
-from dither.data.engines.duckdb import CRYPTOGRAPHY, note_connection
+from dither.data.engines.duckdb import CRYPTOGRAPHY, ENGINE_INTERRUPTED, note_connection
 from dither.data.engines.resources import Resources
 from dither.data.quoting import text
 
 CANNOT_ENCRYPT = "read-only crypto module"
 """What DuckDB says where it must spill and has no library that it trusts to encrypt."""
-ENGINE_INTERRUPTED = "Query interrupted"
-"""What DuckDB raises, as a RuntimeError, where Ctrl-C finds the main thread in a statement."""
 
 
 def open_for_registration(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -28,18 +28,25 @@ class _Work(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
+        self._claim = Lock()
         self.has_ended = Event()
         self.error: BaseException | None = None
         self.value: T
 
     def run(self) -> None:
-        """Run the work, and keep its result or its error."""
+        """Run the work, unless it was cancelled, and keep its result or its error."""
+        if not self._claim.acquire(blocking=False):
+            return
         try:
             self.value = self._work()
         except BaseException as error:
             self.error = error
         finally:
             self.has_ended.set()
+
+    def cancel(self) -> bool:
+        """Whether the work never began, and now never will."""
+        return self._claim.acquire(blocking=False)
 
 
 def run_interruptibly(work: Callable[[], T], stop: Callable[[], None]) -> T:
@@ -56,7 +63,8 @@ def run_interruptibly(work: Callable[[], T], stop: Callable[[], None]) -> T:
         while not running.has_ended.wait(_SECONDS_BETWEEN_LOOKS):
             pass
     except BaseException:
-        while thread.ident is not None and not running.has_ended.is_set():
+        is_cancelled = running.cancel()  # it may have been interrupted while the thread started
+        while not is_cancelled and not running.has_ended.is_set():
             with suppress(KeyboardInterrupt):  # a second Ctrl-C changes nothing
                 stop()
                 running.has_ended.wait(_SECONDS_BETWEEN_STOPS)

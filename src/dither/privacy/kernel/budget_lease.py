@@ -16,26 +16,28 @@ from dither.errors import RefusedError
 from dither.privacy.charges import measures
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease, has_gaussian_samples
-from dither.privacy.kernel.release import Priced
+from dither.privacy.kernel.release import Priced, Version
 from dither.privacy.kernel.request import Price
-from dither.privacy.losses import ZCDP, Loss, Pure
+from dither.privacy.losses import ZCDP, Adjacency, Loss, Pure
 from dither.rules import PrivacyRule
 
 
 class BudgetLease(Lease):
     """`with BudgetLease(kernel, Price(rho=...), "total") as lease: lease.release(request)`."""
 
-    def __init__(self, kernel: Kernel, price: Price, pot: str) -> None:
-        """Charge `pot` for the whole price; the version is that of now, to the end."""
-        catalog = kernel.catalog
+    def __init__(
+        self, kernel: Kernel, price: Price, pot: str, version: Version | None = None
+    ) -> None:
+        """Charge `pot` for the whole price; the version is that given, or that of now, to the end.
+
+        It is read once: neighbours, unit and every step are those of one version.
+        """
+        version = version or kernel.version
+        self._adjacency = Adjacency(version.catalog.neighbours, version.catalog.unit.label)
         kind = Pure if price.rho is None else ZCDP
         self._measure = price.name
         self._left = price.value
-        super().__init__(
-            kernel,
-            kind(price.value, neighbours=catalog.neighbours, unit=catalog.unit.label),
-            pot,
-        )
+        super().__init__(kernel, kind(price.value, **self._adjacency._asdict()), pot, version)
         self._measurer.kept_cells = {}
 
     def _state_plan(self, planned: Loss) -> Loss:
@@ -72,7 +74,15 @@ class BudgetLease(Lease):
         return rho
 
     def _check_step(self, priced: Priced) -> None:
-        """Refuse a step that costs more than is left; it may be asked again for less."""
+        """Refuse a step that costs more than is left; it may be asked again for less.
+
+        A step for other neighbours or another unit is refused too: its cost says nothing of ours.
+        """
+        if (priced.loss.neighbours, priced.loss.unit) != self._adjacency:
+            raise RefusedError(
+                f"this lease was paid for {self._adjacency}, this step is {priced.loss!r}",
+                rule=PrivacyRule.LEASE,
+            )
         cost = self.price(priced.loss)
         if cost > self._left:
             raise RefusedError(

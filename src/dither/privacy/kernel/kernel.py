@@ -40,7 +40,7 @@ from dither.privacy.kernel.release import (
 from dither.privacy.kernel.repeats import repeated
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements, take_apart
-from dither.privacy.kernel.time_limit import TimeLimitError, limit_time
+from dither.privacy.kernel.time_limit import limit_time
 from dither.privacy.kernel.uninterrupted import Uninterrupted
 from dither.privacy.kernel.versions import newest
 from dither.privacy.kernel.windows import paying
@@ -131,8 +131,12 @@ class Kernel:
         """
         self._incidents.settle(priced.request.pot, is_suspended=priced.view.is_suspended)
         measurer = self.connect(priced.version)
-        for query in statements(priced):
-            measurer.prepare(query)
+        try:
+            for query in statements(priced):
+                measurer.prepare(query)
+        except BaseException:
+            measurer.close()
+            raise
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
@@ -246,20 +250,16 @@ class Kernel:
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
         """MEASURE: run the statements, at most three times, always over the same sample.
 
-        Raises what the last try raised.
+        All tries together have the time limit of the engine. Raises what the last try raised.
         """
         key = fresh_bytes(32)
-        for _ in range(MEASURE_TRIES - 1):
-            try:
-                return self._measure_in_time(priced, measurer, key)
-            except TimeLimitError:
-                raise
-            except Exception:
-                continue
-        return self._measure_in_time(priced, measurer, key)
-
-    def _measure_in_time(self, priced: Priced, measurer: Measurer, key: bytes) -> list[Exact]:
-        with limit_time(self.engine_limit_s, measurer.interrupt):
+        with limit_time(self.engine_limit_s, measurer.interrupt) as has_struck:
+            for _ in range(MEASURE_TRIES - 1):
+                try:
+                    return self.measure(priced, measurer, key)
+                except Exception:
+                    if has_struck():
+                        raise
             return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:

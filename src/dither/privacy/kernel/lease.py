@@ -29,7 +29,7 @@ from dither.canonical import digest
 from dither.errors import RefusedError, UnavailableError
 from dither.privacy.charges.measures import leaf_events, pair
 from dither.privacy.kernel.kernel import Kernel, check_asking_pot
-from dither.privacy.kernel.release import Priced, Values, table_bytes
+from dither.privacy.kernel.release import Priced, Values, Version, table_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements
 from dither.privacy.kernel.windows import paying
@@ -98,8 +98,14 @@ def state_plan(kernel: Kernel, planned: Loss, pot: str) -> Loss:
 class Lease:
     """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
 
-    def __init__(self, kernel: Kernel, planned: Loss, pot: str) -> None:
-        """Charge `pot` for the whole planned loss; the version is that of now, to the end."""
+    def __init__(
+        self, kernel: Kernel, planned: Loss, pot: str, version: Version | None = None
+    ) -> None:
+        """Charge `pot` for the whole planned loss.
+
+        The version is that by which the loss was priced, else that of now, to the end. Refused
+        where another one was registered since.
+        """
         self._kernel = kernel
         self._pot = pot
         self._process = os.getpid()
@@ -107,7 +113,11 @@ class Lease:
         self._plan = events(planned)
         self._outputs: list[Values] = []
         self._expected: Loss | None = next(self._plan)
-        self._version = kernel.version
+        self._version = version or kernel.version
+        if self._version != kernel.version:
+            raise RefusedError(
+                "another version was registered meanwhile: ask again", rule=PrivacyRule.LEASE
+            )
         self._open = False
         charged = self._state_plan(planned)
         check_asking_pot(kernel.ledger.view(pot))

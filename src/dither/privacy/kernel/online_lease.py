@@ -18,7 +18,7 @@ from dither.plan.operator_norms import largest_norms
 from dither.plan.operators import count_rows
 from dither.privacy.kernel.budget_lease import BudgetLease
 from dither.privacy.kernel.kernel import Kernel
-from dither.privacy.kernel.release import Priced
+from dither.privacy.kernel.release import Priced, Version
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import Adjacency
 from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
@@ -51,8 +51,8 @@ class OnlineLease(BudgetLease):
             )
         self._noisy_threshold: int | None = None
         self._threshold = 0
-        self.epoch, self._cells_hash = _find_epoch(kernel, cells, epoch_price, pot)
-        super().__init__(kernel, price, pot)
+        self.epoch, self._cells_hash, version = _find_epoch(kernel, cells, epoch_price, pot)
+        super().__init__(kernel, price, pot, version)
 
     def set_threshold(self, threshold: int) -> None:
         """The public threshold of all epochs that open from now on."""
@@ -144,8 +144,9 @@ class OnlineLease(BudgetLease):
 
 def _find_epoch(
     kernel: Kernel, cells: Cells, epoch_price: Fraction, pot: str
-) -> tuple[ThresholdEpoch, str]:
-    """The noises of an epoch over these cells, which the kernel copies first; and their hash."""
+) -> tuple[ThresholdEpoch, str, Version]:
+    """The noises of an epoch over these cells, which the kernel copies first; their hash, and the
+    version that the noises are made for."""
     priced = kernel.price(Request((Step(cells, "laplace", Fraction(1)),), Price(epoch_price), pot))
     copied = priced.request.steps[0].query
     assert isinstance(copied, Cells)
@@ -153,4 +154,5 @@ def _find_epoch(
     rows = priced.version.kernel_analyses.analyse_rows(copied.plan)
     moved = move_of_cells(copied, rows, catalog.neighbours).l1
     adjacency = Adjacency(catalog.neighbours, catalog.unit.label)
-    return ThresholdEpoch.for_epsilon(epoch_price, moved, adjacency), copied.hash
+    epoch = ThresholdEpoch.for_epsilon(epoch_price, moved, adjacency)
+    return epoch, copied.hash, priced.version

@@ -10,17 +10,17 @@ from dither.rules import PrivacyRule
 
 if TYPE_CHECKING:
     from dither.privacy.kernel.kernel import Kernel
+    from dither.privacy.kernel.release import Version
 
 MOST_PUBLIC_ROWS = 1_000_000
 
 
-def read_public_rows(kernel: Kernel, table: str) -> Any:
-    """The pinned rows of a public table of the newest version, with its declared columns.
+def read_public_rows(kernel: Kernel, version: Version, table: str) -> Any:
+    """The pinned rows of a public table of one version, with its declared columns.
 
     Raises RefusedError for a private table, before anything is read, and for a table of more rows
     than are handed out.
     """
-    version = kernel.version
     measurer = kernel.connect(version)
     is_read = False
     try:

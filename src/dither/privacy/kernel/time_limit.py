@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+_SECONDS_BETWEEN_STRIKES = 0.05
 
 
 class TimeLimitError(Exception):
@@ -16,27 +18,28 @@ class TimeLimitError(Exception):
 
 
 @contextmanager
-def limit_time(seconds: float | None, interrupt: Callable[[], None]) -> Iterator[None]:
-    """Call `interrupt` once the block has run for so many seconds; TimeLimitError at its end."""
-    if seconds is None:
-        yield
-        return
-    struck = threading.Event()
+def limit_time(
+    seconds: float | None, interrupt: Callable[[], None]
+) -> Iterator[Callable[[], bool]]:
+    """Call `interrupt` once the block has run for so many seconds, and again until it ends: it may
+    be between two statements. TimeLimitError at its end. Yields whether the limit has struck.
+    """
+    struck, ended = threading.Event(), threading.Event()
 
     def strike() -> None:
-        struck.set()
-        interrupt()
+        while not ended.wait(seconds if not struck.is_set() else _SECONDS_BETWEEN_STRIKES):
+            struck.set()
+            with suppress(Exception):
+                interrupt()
 
-    timer = threading.Timer(seconds, strike)
-    timer.daemon = True
-    timer.start()
+    if seconds is not None:
+        threading.Thread(target=strike, name="dither-limit", daemon=True).start()
     try:
-        yield
+        yield struck.is_set
     except Exception:
-        if struck.is_set():
-            raise TimeLimitError from None
-        raise
+        if not struck.is_set():
+            raise
     finally:
-        timer.cancel()
+        ended.set()
     if struck.is_set():
-        raise TimeLimitError
+        raise TimeLimitError from None

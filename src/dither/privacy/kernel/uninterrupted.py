@@ -20,6 +20,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
@@ -124,8 +125,9 @@ class _Worker:
     """A thread that takes one job after the other, until its owner is gone."""
 
     def __init__(self, owner: Uninterrupted) -> None:
-        self._owner = ref(owner)
         self.jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        # no `__del__`: an interrupt would end it, but it cannot end a call without Python code
+        self._owner = ref(owner, partial(self.jobs.put, None))
         Thread(target=self._serve, name="dither", daemon=True).start()
 
     def _serve(self) -> None:
@@ -189,10 +191,6 @@ class Uninterrupted:
             return False
         self._idle.append(worker)
         return True
-
-    def __del__(self) -> None:
-        for worker in self._idle:
-            worker.jobs.put(None)
 
 
 def _refuse_without_thread(error: BaseException) -> None:
