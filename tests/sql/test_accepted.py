@@ -292,7 +292,8 @@ ACCEPTED: dict[str, list[str | tuple[str, str]]] = {
             "SELECT ward, COUNT(DISTINCT patient_id), COUNT(DISTINCT score) FROM visits GROUP BY "
             "ward",
         ),
-        "SELECT SKEWNESS(cost) AS s FROM visits",
+        # cubes of 500,001 values would need more noise than can be drawn
+        ("SELECT SKEWNESS(cost) AS s FROM visits", "SELECT SKEWNESS(ROUND(cost, 1)) FROM visits"),
         "SELECT MODE(ward) AS m FROM visits",
         "SELECT county, MODE(score) AS m FROM visits GROUP BY county",
         "SELECT date_trunc('hour', seen) AS h, COUNT(*) AS n FROM visits WHERE seen >= "
