@@ -92,6 +92,8 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     """
     users = _read_users(settings.gateway_user)
     is_one_user = users == {os.getuid()} and settings.tls_address is None
+    if settings.tls_address is not None:
+        _require_files(settings)
     authority = Authority(settings.home)
     asks = AskLog(authority.tokens.file)
     accesses = AccessLog(settings.home)
@@ -143,9 +145,13 @@ def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener
     """The socket, or the port of a curator whose gateway is on another host."""
     if settings.tls_address is None:
         return UnixListener(settings.socket, users)
+    return TlsListener(*read_host_and_port(settings.tls_address), _require_files(settings))
+
+
+def _require_files(settings: CuratorSettings) -> TlsFiles:
     if settings.tls_files is None:
         raise ParameterError("between hosts both sides show certificates: name the three files")
-    return TlsListener(*read_host_and_port(settings.tls_address), settings.tls_files)
+    return settings.tls_files
 
 
 def _read_users(gateway_user: str | None) -> frozenset[int]:
