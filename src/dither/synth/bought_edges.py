@@ -60,8 +60,8 @@ def list_edge_wishes(
     if not wished:
         return ()
     share = min(COLUMN_SHARE, MOST_SHARE / len(wished))
-    own = replace(price, value=price.value * share)
-    return tuple(EdgeWish(table, name, count, own) for table, name, count in wished)
+    share_price = replace(price, value=price.value * share)
+    return tuple(EdgeWish(table, name, count, share_price) for table, name, count in wished)
 
 
 def find_rank_errors(

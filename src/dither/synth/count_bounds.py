@@ -42,23 +42,23 @@ def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> Co
     `is_gaussian` says that all noise is Gaussian; else a bound for Laplace noise is used, which
     holds for both.
     """
-    parts = _choose_parts(fitted, where)
-    if not parts:
+    tables = _choose_tables(fitted, where)
+    if not tables:
         return None
-    chance = CHANCE / (3 * len(parts) + 2)
+    chance = CHANCE / (3 * len(tables) + 2)
     rated = {
-        columns: _bound_part(part, fitted, where, chance, is_gaussian)
-        for columns, part in parts.items()
+        columns: _bound_table(measurement, fitted, where, chance, is_gaussian)
+        for columns, measurement in tables.items()
     }
-    high = min(part.meeting_high for part in rated.values())
+    high = min(bounds.meeting_high for bounds in rated.values())
     low = max(
-        part.meeting_low - _bound_failing({*where} - columns, rated)
-        for columns, part in rated.items()
+        bounds.meeting_low - _bound_failing({*where} - columns, rated)
+        for columns, bounds in rated.items()
     )
     gap = _find_gap(fitted, {*where})
     if gap is not None:
         clique, distance = gap
-        rows = _bound_rows(parts.values(), chance, is_gaussian)
+        rows = _bound_rows(tables.values(), chance, is_gaussian)
         low_rows, high_rows = _count_in_model(fitted, clique, where)
         moved = (distance + max(abs(end - fitted.model.total) for end in rows)) / 2
         low = max(low, low_rows - moved)
@@ -67,7 +67,7 @@ def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> Co
 
 
 @dataclass(frozen=True)
-class _PartBounds:
+class _TableBounds:
     """What one measured table says: the rows that meet its conditions, and those that break one."""
 
     meeting_low: float
@@ -75,10 +75,10 @@ class _PartBounds:
     failing_high: float
 
 
-def _choose_parts(fitted: FittedTable, where: Conditions) -> dict[frozenset[int], Measurement]:
+def _choose_tables(fitted: FittedTable, where: Conditions) -> dict[frozenset[int], Measurement]:
     """For every set of conditions that was measured together, the table with the least noise in the
     cells that meet them. Variances are public."""
-    parts: dict[frozenset[int], Measurement] = {}
+    tables: dict[frozenset[int], Measurement] = {}
     least: dict[frozenset[int], float] = {}
     for measurement in fitted.measurements:
         columns = frozenset({*measurement.clique} & {*where})
@@ -88,8 +88,8 @@ def _choose_parts(fitted: FittedTable, where: Conditions) -> dict[frozenset[int]
         variance = float(measurement.variance[inside].sum())
         if columns not in least or variance < least[columns]:
             least[columns] = variance
-            parts[columns] = measurement
-    return parts
+            tables[columns] = measurement
+    return tables
 
 
 def _mark_groups(
@@ -99,33 +99,37 @@ def _mark_groups(
     marks = np.ones((), bool)
     for attribute in clique:
         grouping = groupings[attribute]
-        own = np.ones(grouping.size, bool)
+        marked = np.ones(grouping.size, bool)
         if attribute in where:
             shares = where[attribute]
             is_met = shares > 0 if is_any else shares >= 1
             met = grouping.matrix @ is_met
-            own = met > 0 if is_any else met == grouping.matrix.sum(axis=1)
-        marks = np.multiply.outer(marks, own)
+            marked = met > 0 if is_any else met == grouping.matrix.sum(axis=1)
+        marks = np.multiply.outer(marks, marked)
     return marks
 
 
-def _bound_part(
-    part: Measurement, fitted: FittedTable, where: Conditions, chance: float, is_gaussian: bool
-) -> _PartBounds:
-    some = _mark_groups(part.clique, fitted.groupings, where, is_any=True)
-    every = _mark_groups(part.clique, fitted.groupings, where, is_any=False)
-    _, meeting_high = _bound_sum(part, some, chance, is_gaussian)
-    meeting_low, _ = _bound_sum(part, every, chance, is_gaussian)
-    _, failing_high = _bound_sum(part, ~every, chance, is_gaussian)
-    return _PartBounds(max(0.0, meeting_low), max(0.0, meeting_high), max(0.0, failing_high))
+def _bound_table(
+    measurement: Measurement,
+    fitted: FittedTable,
+    where: Conditions,
+    chance: float,
+    is_gaussian: bool,
+) -> _TableBounds:
+    touched = _mark_groups(measurement.clique, fitted.groupings, where, is_any=True)
+    whole = _mark_groups(measurement.clique, fitted.groupings, where, is_any=False)
+    _, meeting_high = _bound_sum(measurement, touched, chance, is_gaussian)
+    meeting_low, _ = _bound_sum(measurement, whole, chance, is_gaussian)
+    _, failing_high = _bound_sum(measurement, ~whole, chance, is_gaussian)
+    return _TableBounds(max(0.0, meeting_low), max(0.0, meeting_high), max(0.0, failing_high))
 
 
 def _bound_sum(
-    part: Measurement, cells: np.ndarray, chance: float, is_gaussian: bool
+    measurement: Measurement, cells: np.ndarray, chance: float, is_gaussian: bool
 ) -> tuple[float, float]:
     """The ends of the sum of some exact counts, each of which fails with at most this chance."""
-    total = float(part.counts[cells].sum())
-    reach = bound_noise(part.variance[cells], chance, is_gaussian)
+    total = float(measurement.counts[cells].sum())
+    reach = bound_noise(measurement.variance[cells], chance, is_gaussian)
     return total - reach, total + reach
 
 
@@ -147,14 +151,16 @@ def bound_noise(variances: Table, chance: float, is_gaussian: bool) -> float:
     return float((logs / points).min()) * scale
 
 
-def _bound_failing(rest: set[int], rated: Mapping[frozenset[int], _PartBounds]) -> float:
+def _bound_failing(rest: set[int], rated: Mapping[frozenset[int], _TableBounds]) -> float:
     """The most rows that break one of some conditions: sums over tables that cover them."""
     failing = 0.0
     while rest:
-        holding = {columns: part for columns, part in rated.items() if columns & rest}
+        holding = {columns: bounds for columns, bounds in rated.items() if columns & rest}
         if not holding:
             return float("inf")
-        columns = min(holding, key=lambda own: holding[own].failing_high / len(own & rest))
+        columns = min(
+            holding, key=lambda covered: holding[covered].failing_high / len(covered & rest)
+        )
         failing += holding[columns].failing_high
         rest = rest - columns
     return failing
@@ -167,16 +173,16 @@ def _find_gap(fitted: FittedTable, columns: set[int]) -> tuple[Clique, float] | 
 
 
 def _bound_rows(
-    parts: Collection[Measurement], chance: float, is_gaussian: bool
+    tables: Collection[Measurement], chance: float, is_gaussian: bool
 ) -> tuple[float, float]:
     """The ends of the number of all rows, by the measured table with the least noise."""
-    best = min(parts, key=lambda part: float(part.variance.sum()))
+    best = min(tables, key=lambda measurement: float(measurement.variance.sum()))
     return _bound_sum(best, np.ones(best.counts.shape, bool), chance, is_gaussian)
 
 
 def _count_in_model(fitted: FittedTable, clique: Clique, where: Conditions) -> tuple[float, float]:
     """The rows of the model in groups all of whose values meet the conditions, and some."""
     table = fitted.model.find_marginal(clique)
-    every = _mark_groups(clique, fitted.groupings, where, is_any=False)
-    some = _mark_groups(clique, fitted.groupings, where, is_any=True)
-    return float(table[every].sum()), float(table[some].sum())
+    whole = _mark_groups(clique, fitted.groupings, where, is_any=False)
+    touched = _mark_groups(clique, fitted.groupings, where, is_any=True)
+    return float(table[whole].sum()), float(table[touched].sum())

@@ -86,11 +86,11 @@ class FitState:
 
     def bound(self, choices: list[MadeChoice], measured: Mapping[Clique, Measurement]) -> None:
         """Bound what choices did not take, from the first measurement of what they took."""
-        known = [choice for choice in choices if choice.chosen.clique in measured]
+        checked = [choice for choice in choices if choice.chosen.clique in measured]
         self.bounds = {}
-        for choice in known:
+        for choice in checked:
             fresh = measured[choice.chosen.clique]
-            for clique, bound in bound_candidates(choice, fresh, len(known)).items():
+            for clique, bound in bound_candidates(choice, fresh, len(checked)).items():
                 if clique not in self.bounds or bound.distance < self.bounds[clique].distance:
                     self.bounds[clique] = bound
 

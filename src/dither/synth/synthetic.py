@@ -72,8 +72,8 @@ class Synthetic:
             for step in self.released
             if step.kind == "counts" and {*step.columns} <= names
         ]
-        known = bool(self.fitted.measurements and errors)
-        return known and self.fitted.model.total < 4 * min(errors)
+        has_errors = bool(self.fitted.measurements and errors)
+        return has_errors and self.fitted.model.total < 4 * min(errors)
 
     @cached_property
     def key(self) -> bytes:
