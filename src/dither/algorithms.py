@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import read_epsilon, read_rho
+from dither.answer.close_leases import close_left_leases
 from dither.canonical import Number
 from dither.plan.algebra import Query
 from dither.privacy.kernel.kernel import Priced, Release, Values
@@ -34,6 +35,7 @@ class AlgorithmDoor(WorkloadDoor):
         sql: Callable[..., Result]
         _release: Callable[[Priced, bool, str | None], Release]
 
+    @close_left_leases
     def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
         """Charge a budget now, and spend it in steps that are chosen and priced as they come.
 
@@ -45,6 +47,7 @@ class AlgorithmDoor(WorkloadDoor):
         self._refuse_closed_pot()
         return self._curator.open_lease(price, self._pot)
 
+    @close_left_leases
     def fixed_lease(
         self,
         query: Query,
@@ -76,6 +79,7 @@ class AlgorithmDoor(WorkloadDoor):
 
         return find_question_delta(self._view().path)
 
+    @close_left_leases
     def synthesize(
         self,
         table: str,
@@ -123,6 +127,7 @@ class AlgorithmDoor(WorkloadDoor):
             start_from=start_from,
         )
 
+    @close_left_leases
     def check_synthetic(
         self,
         synthetic: Synthetic,
@@ -143,6 +148,7 @@ class AlgorithmDoor(WorkloadDoor):
         price = read_synth_price(view, epsilon, rho)
         return SynthAsker(self._curator, self._pot, view).check(synthetic, price, pairs)
 
+    @close_left_leases
     def synthesize_linked(
         self,
         parent: str,

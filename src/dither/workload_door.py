@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import read_epsilon, read_rho
+from dither.answer.close_leases import close_left_leases
 from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.canonical import Number
 from dither.errors import BudgetError, ParameterError
@@ -262,6 +263,7 @@ class WorkloadDoor:
 
         return StepAsker(self._pot, self._curator, self._view(), self._info)
 
+    @close_left_leases
     def online(
         self,
         by: Sequence[str],

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dither import BudgetError, RefusedError, steward
+from dither.answer import leased
 from dither.commands import CHARGED_IS_STORED
 from dither.data.measure import Measurer
 from dither.privacy.kernel.kernel import Kernel
@@ -254,6 +255,34 @@ def test_an_interrupt_between_two_steps_stores_what_was_served(site: Clinic) -> 
         lease.release(request)
         raise KeyboardInterrupt
     assert site.ledger().release(lease.reservation.seq) is not None and unsettled(site) == []
+
+
+@pytest.mark.parametrize("presses", [1, 3])
+def test_an_interrupt_before_the_block_of_a_lease_closes_it(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch, presses: int
+) -> None:
+    """Between the charge and the block nobody held it: it stayed open until Python's exit, and a
+    kill before that was an incident."""
+    con = site.connect()
+    before = len(site.ledger().history())
+    honest = leased.OpenLease.__init__
+    close = Lease.close
+    left = [KeyboardInterrupt() for _ in range(presses - 1)]
+
+    def interrupted_init(self: leased.OpenLease, *given: Any) -> None:
+        honest(self, *given)
+        raise KeyboardInterrupt
+
+    def interrupted_close(self: Lease) -> None:
+        if left:
+            raise left.pop()
+        close(self)
+
+    monkeypatch.setattr(leased.OpenLease, "__init__", interrupted_init)
+    monkeypatch.setattr(Lease, "close", interrupted_close)
+    with pytest.raises(KeyboardInterrupt):
+        con.lease(epsilon=1)
+    assert len(site.ledger().history()) == before + 1 and unsettled(site) == []
 
 
 # -- the end of a program

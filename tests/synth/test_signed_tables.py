@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow.csv
 import pytest
@@ -16,12 +17,17 @@ from typer.testing import CliRunner
 import dither
 from dither import steward
 from dither.cli.main import app
+from dither.privacy.charges.rules import Rule, charge_from_amounts
 from dither.publish import seal
+from dither.publish.budget import AS_IF
+from dither.publish.lease_certificate import _state_guarantee
 from dither.state import State
 from dither.synth import load_linked, load_synthetic
 from tests.datasets.clinic import open_total
 from tests.datasets.served_clinic import own_state_home
 from tests.synth.survey import CATALOG, invent_people, invent_trips
+
+ZCDP = Rule("zcdp", delta_conversion=Fraction(1, 10**6))
 
 
 @pytest.fixture
@@ -106,6 +112,19 @@ def test_nothing_is_signed_that_starts_from_a_doctored_table(survey: Path, tmp_p
     for doctored in (renamed, with_seal, with_numbers):
         made = con.synthesize("people", epsilon=1, start_from=doctored, **ask)
         assert made.signed is None and "steps" in made.certificate()
+
+
+@pytest.mark.parametrize("rule", [Rule("pure"), ZCDP, replace(ZCDP, name="rdp", alpha=10)])
+def test_a_converted_sum_of_a_lease_and_earlier_releases_says_so(rule: Rule) -> None:
+    """The price of the lease may have followed from them; alone it was charged before its steps."""
+    total = cast(Any, SimpleNamespace(name="total", rule=rule))
+    charges = {"total": charge_from_amounts(Fraction(1, 2), Fraction(0))}
+    record = cast(Any, SimpleNamespace(charges=charges, release_id="a release"))
+    catalog = SimpleNamespace(unit=SimpleNamespace(label="person"), neighbours="replace")
+    version = cast(Any, SimpleNamespace(catalog=catalog))
+    alone = _state_guarantee(record, version, (total,), ())["stated"]
+    together = _state_guarantee(record, version, (total,), (record,))["stated"]
+    assert AS_IF not in alone and (AS_IF in together) == (rule.name != "pure")
 
 
 def test_a_table_with_bought_labels_is_certified_for_their_loss_as_well(tmp_path: Path) -> None:

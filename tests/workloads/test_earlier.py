@@ -13,6 +13,7 @@ from dither import steward
 from dither.answer import earlier_releases
 from dither.data.measure import Measurer
 from dither.errors import RefusedError
+from dither.publish.budget import AS_IF
 from dither.session import Connection
 from dither.workloads import (
     StructuralZeros,
@@ -179,6 +180,23 @@ def test_a_certificate_names_sources_and_their_composed_loss(survey: Survey) -> 
     assert all(name in stated for name in names)
     assert body["post_processing"][0].startswith("answered from earlier releases")
     assert len(body["mechanisms"]) == 2 and body["price"]["asked"] == "nothing new"
+
+
+@pytest.mark.parametrize("rule", ["zcdp", "approx"])
+def test_a_converted_sum_of_prices_that_followed_from_answers_says_so(
+    survey: Survey, rule: str
+) -> None:
+    """A sum of rho becomes an epsilon at a point fixed in advance alone; a sum of epsilons is one.
+    The steps of one plan have prices fixed in advance, and one release is no sum."""
+    con = survey.connect(rule)
+    alone = con.workload(identity("sex"), rho="0.01", table="survey").answer().certificate()
+    planned = con.clustered_histogram(["cost"], epsilon=1, table="survey").answer().certificate()
+    con.workload(identity("sex"), rho="0.02", table="survey").answer()
+    derived = con.workload(total(), rho="0.0001", table="survey").answer()
+    assert len(derived.info["sources"]) >= 2
+    assert (AS_IF in derived.certificate()["body"]["guarantee"]["stated"]) == (rule == "zcdp")
+    for certificate in (alone, planned):
+        assert AS_IF not in certificate["body"]["guarantee"]["stated"]
 
 
 def test_a_certificate_states_no_less_than_the_budget_paid(survey: Survey) -> None:

@@ -43,6 +43,15 @@ class LabelledGuarantee:
         )
 
 
+def label_running_sum(pot: Pot) -> str:
+    """What is added to the epsilon of a sum whose parts were priced one after the other.
+
+    Empty where budgets add up epsilons; a sum in another measure is converted, which holds at a
+    point fixed in advance alone (docs/proofs/filters.md#readings).
+    """
+    return "" if pot.rule.name in ("pure", "approx") else f", {AS_IF}"
+
+
 @dataclass(frozen=True)
 class PotBalances:
     """Balances of the pots, in the order of their opening: the dataset's total first.
@@ -65,9 +74,7 @@ class PotBalances:
 
         For pure and (epsilon, delta) sums it is the sum itself.
         """
-        label = f"{pot.name}, so far" + (
-            "" if pot.rule.name in ("pure", "approx") else f", {AS_IF}"
-        )
+        label = f"{pot.name}, so far{label_running_sum(pot)}"
         total = pot.spent + pot.reissued
         epsilon, delta = pot.rule.guarantee(total) if total else (Fraction(0), Fraction(0))
         return LabelledGuarantee(

@@ -17,6 +17,7 @@ from dither.privacy.kernel.release import Release
 from dither.privacy.ledger import Pot
 from dither.privacy.ledger.pots import charge_of
 from dither.privacy.losses import compose
+from dither.publish.budget import label_running_sum
 from dither.publish.certificate import (
     VARIANTS,
     describe_steps,
@@ -36,7 +37,8 @@ def write_derived_body(
     """The body of a certificate of the first source, changed into that of what all sources tell.
 
     `total` paid for every source. What it took for them is added up: their prices may have followed
-    from earlier answers, so the conversion of their joint loss does not hold for them.
+    from earlier answers, so the conversion of their joint loss does not hold for them. Nor does
+    that of their sum, unless one plan fixed all prices: it is then labelled.
     """
     names = ", ".join(source.release_id for source in sources)
     taken = _add_charges([charge_of(total, source.priced.loss) for source in sources])
@@ -47,6 +49,7 @@ def write_derived_body(
         f"{'' if charges else 'no new loss; '}covered by releases {names}, whose losses compose to "
         f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)}, for one "
         f"{version.catalog.unit.label} ({version.catalog.neighbours})"
+        f"{'' if _is_one_plan(sources) else label_running_sum(total)}"
     )
     words = "computed from releases" if charges else FROM_EARLIER
     return body | {
@@ -85,6 +88,12 @@ def write_derived_body(
         },
         "post_processing": [f"{words}: {names}", *body["post_processing"]],
     }
+
+
+def _is_one_plan(sources: Sequence[Release]) -> bool:
+    """Whether one plan fixed all prices: all sources were charged for this very answer, or there is
+    one."""
+    return len(sources) == 1 or all(source.charges for source in sources)
 
 
 def _list_limits(sources: Sequence[Release]) -> set[str]:

@@ -19,7 +19,7 @@ from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.reports import Record
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.losses import compose
-from dither.publish.budget import LabelledGuarantee
+from dither.publish.budget import LabelledGuarantee, label_running_sum
 from dither.publish.certificate import (
     VARIANTS,
     CertificateMode,
@@ -139,7 +139,8 @@ def _state_guarantee(
 ) -> dict[str, Any]:
     """State the guarantee of the whole lease: its charge by the rule of the pot that paid.
 
-    With sources, what the total took for the lease and for all of them is added up.
+    With sources, what the total took for the lease and for all of them is added up, and labelled
+    where it is converted: the price of the lease may have followed from them.
     """
     pot = pot_path[-1] if sources else pot_path[0]
     charges = [paid.charges[pot.name] for paid in (record, *sources)]
@@ -159,5 +160,6 @@ def _state_guarantee(
             f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)}, "
             f"for one {catalog.unit.label} ({catalog.neighbours})"
             + (f", together with the earlier releases {names}" if names else "")
+            + (label_running_sum(pot) if sources else "")
         ),
     }

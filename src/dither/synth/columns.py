@@ -93,11 +93,12 @@ class SynthColumn:
 
     def list_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first and last grid integer of every code but null."""
-        if self.edges:
-            return np.array([self.low, *self.edges]), np.array([*self.edges, self.high + 1]) - 1
-        codes = np.arange(self.size - self.has_null)
-        starts = np.maximum(self.first + codes * self.width, self.low)
-        return starts, np.minimum(self.first + (codes + 1) * self.width - 1, self.high)
+        begins = list(self.edges)  # Python integers: one past a bound may not fit in 64 bits
+        if not begins:
+            codes = range(1, self.size - self.has_null)
+            begins = [self.first + code * self.width for code in codes]
+        starts = np.array([max(self.first, self.low), *begins], np.int64)
+        return starts, np.array([*(begin - 1 for begin in begins), self.high], np.int64)
 
     def find_wider_codes(self, wider: SynthColumn) -> NDArray[np.int64]:
         """Find, for every code, the code of its first value in the same column with wider bins."""

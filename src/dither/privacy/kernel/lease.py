@@ -109,6 +109,7 @@ class Lease:
         self._kernel = kernel
         self._pot = pot
         self._process = os.getpid()
+        self.thread = threading.get_ident()
         self._lock = Lock()
         self._plan = events(planned)
         self._outputs: list[Values] = []
@@ -306,6 +307,11 @@ class Lease:
 
 
 _open_leases: set[Lease] = set()
+
+
+def list_open_leases() -> set[Lease]:
+    """The open leases that this thread opened."""
+    return {lease for lease in tuple(_open_leases) if lease.thread == threading.get_ident()}
 
 
 @atexit.register
