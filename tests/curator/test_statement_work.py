@@ -14,7 +14,15 @@ import pytest
 from dither import steward
 from dither.catalog import parse
 from dither.curator.expression_work import REBUILT_CHARACTER_S, WIDE_DIVISION_S
-from dither.curator.noise_work import KEY_S, NUMBER_S, QUANTILE_S, bound_shown_keys
+from dither.curator.noise_work import (
+    FEW_STEPS,
+    KEY_S,
+    NUMBER_S,
+    QUANTILE_S,
+    SAMPLER_S,
+    bound_noise,
+    bound_shown_keys,
+)
 from dither.curator.schedule import WORK_SHARE, count_slots
 from dither.curator.work_bounds import bound_work
 from dither.embedded import EmbeddedCurator
@@ -167,6 +175,13 @@ def test_quantiles_cost_by_cells_and_keys_by_declared_rows(con):
     assert by_g > keys + 9 * ROWS / 100 * NUMBER_S
 
 
+def test_many_scales_of_noise_hold_longer_than_their_tables_take(con):
+    """Forty sums made tables for 0.4 s of CPU, bound by 1 ms each: public, but a miss at will."""
+    sums = ", ".join(f"SUM(a % {7 + 977 * i}) AS s{i}" for i in range(40))
+    priced = con._curator.kernel.price(con.request(f"SELECT {sums} FROM ev", epsilon=1))
+    assert bound_noise(priced) == (len(priced.steps) - FEW_STEPS) * SAMPLER_S > 0.4
+
+
 def test_few_keys_can_be_shown_where_each_needs_many_owners():
     """A key of one owner is shown with chance 1/2 ** 30 and of 20 owners surely."""
     law = KeyChanceLaw((0, *(1 << 34,) * 19))
@@ -291,5 +306,6 @@ STATEMENTS = [
 @pytest.mark.all
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_each_family_of_mechanisms_takes_less_than_its_bound(full, sql):
+    """The tables of few scales are made in the fixed part of the slots."""
     bound_s, taken_s = measure(full, full.request(sql, epsilon=1))
-    assert taken_s < bound_s
+    assert taken_s < bound_s + FEW_STEPS * SAMPLER_S

@@ -26,6 +26,10 @@ COUNTER_S = 10e-9
 KEY_S = 10e-6
 """Seconds for one label of a key without a list, in each column of a statement: 2 to 4 microseconds
 of CPU to read it and to sort it, 10 on a machine that others use."""
+SAMPLER_S = 20e-3
+"""Seconds for the table of chances that the noise of one step needs: 10 ms of CPU."""
+FEW_STEPS = 3
+"""So many steps find time for their tables in the fixed part of the slots."""
 DISTINCT_S = 0.3e-6
 """Seconds for one row and one aggregate that tells values or units apart: 0.1 microseconds."""
 MOST_COUNTERS = 1 << 24
@@ -56,7 +60,7 @@ def bound_groups(query: MeasuredQuery, analyses: Analyses) -> float:
 
 
 def bound_noise(priced: Priced) -> float:
-    """Bound the seconds that quantiles and the cells of selected keys take for their noise."""
+    """Bound the seconds for the noise of quantiles, selected keys and many different scales."""
     analyses = priced.version.analyses
     shown = {
         (step.step.query.plan, step.step.query.keys): bound_shown_keys(
@@ -66,7 +70,7 @@ def bound_noise(priced: Priced) -> float:
         for step in priced.steps
         if isinstance(step.step.query, Keys)
     }
-    seconds = 0.0
+    seconds = SAMPLER_S * max(0, len(priced.steps) - FEW_STEPS)
     for step in priced.steps:
         query = step.step.query
         if not isinstance(query, (Cells, Quantiles)):
