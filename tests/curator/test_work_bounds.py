@@ -10,8 +10,9 @@ import pytest
 
 from dither.answer.leased import write_request
 from dither.curator import operator_work, tree_work, work_bounds
+from dither.curator.declared_rows import count_declared_rows
 from dither.curator.operator_work import count_operations
-from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work, count_declared_rows
+from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work
 from dither.embedded import EmbeddedCurator
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Count, Linear, Scan, Scores, UnitVectors

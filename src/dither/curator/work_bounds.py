@@ -9,9 +9,11 @@ whose rows stay within the declared limits should end within its slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dither.canonical import dumps
+from dither.curator.declared_rows import count_declared_rows, list_nodes
+from dither.curator.expression_work import bound_expressions
+from dither.curator.held_work import bound_held
+from dither.curator.noise_work import NUMBER_S, bound_groups, bound_noise
 from dither.curator.operator_work import bound_operators
 from dither.curator.reply_limits import count_numbers
 from dither.curator.tree_work import bound_growth, bound_leaves, list_levels
@@ -33,8 +35,6 @@ ROW_S = 200e-9
 """Seconds for one row at one operator."""
 BYTE_S = 0.2e-9
 """Seconds for one row and one byte of the written request: long expressions cost more."""
-NUMBER_S = 10e-6
-"""Seconds for one released number: its noise."""
 STEP_S = 1e-3
 """Seconds for one step of a request."""
 PRICED_BYTE_S = 0.5e-6
@@ -61,6 +61,7 @@ def bound_work(priced: Priced) -> float:
     seconds = sum(_bound_statement(query, priced, length) for query in statements(priced))
     seconds += PRICED_BYTE_S * length
     seconds += NUMBER_S * count_numbers(priced) + STEP_S * len(priced.steps)
+    seconds += bound_noise(priced)
     analyses = priced.version.analyses
     seconds += sum(bound_operators(step.step.query, analyses) for step in priced.steps)
     if seconds > LONGEST_WORK_S:
@@ -141,24 +142,21 @@ def _bound_vectors(vectors: UnitVectors, rows: Analysed) -> float:
 
 def _bound_statement(query: MeasuredQuery, priced: Priced, length: int) -> float:
     """Bound the seconds of one statement of the engine, whose aggregates read its rows again."""
-    analysed = priced.version.analyses.analyse_rows(query.plan)
-    most_rows = max(count_declared_rows(node) for node in _walk(analysed))
+    analyses = priced.version.analyses
+    analysed = analyses.analyse_rows(query.plan)
+    most_rows = max(count_declared_rows(node) for node in list_nodes(analysed))
     vectors_s = _bound_vectors(query, analysed) if isinstance(query, UnitVectors) else 0.0
-    return _bound_rows(analysed) + BYTE_S * length * most_rows + vectors_s
+    groups_s = bound_held(query, analysed) + bound_groups(query, analyses)
+    return _bound_rows(analysed) + BYTE_S * length * most_rows + vectors_s + groups_s
 
 
 def _bound_rows(analysed: Analysed) -> float:
     """Bound the seconds for the rows of every operator of a plan; its result is read once more."""
-    rows = [count_declared_rows(node) for node in _walk(analysed)]
-    return ROW_S * (sum(rows) + rows[0])
-
-
-def count_declared_rows(analysed: Analysed) -> int:
-    """Count the rows that a node may have by the catalog; 1 where they are public."""
-    return max(1, getattr(analysed.node, "most", 0))
-
-
-def _walk(analysed: Analysed) -> Iterator[Analysed]:
-    yield analysed
-    for source in analysed.sources:
-        yield from _walk(source)
+    nodes = list(list_nodes(analysed))
+    rows = [count_declared_rows(node) for node in nodes]
+    expressions_s = sum(
+        bound_expressions(node.plan, source.columns) * count_declared_rows(source)
+        for node in nodes
+        for source in node.sources
+    )
+    return ROW_S * (sum(rows) + rows[0]) + expressions_s

@@ -8,11 +8,14 @@ other characters do depends on the engine's version of Unicode, and two engines 
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb
 
 from dither.plan.domain import Domain, number
 from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 MAX_WIDTH = 10_000
+MOST_LIKE_STEPS = 4_000_000
+"""The most steps of LIKE for one text: about ten milliseconds."""
 MOST_LISTED = 1000
 """The longest list of texts among which the index of a text is looked up."""
 
@@ -101,7 +104,33 @@ def _like(a: Arguments) -> Domain:
     a.expect("text", "text")
     if "\\" in a.text(1) or a.text(1).count("%") > 8:
         raise a.refuse("the pattern has at most 8 % and no backslash")
+    steps = count_like_steps(a.text(1), a.domains[0].width)
+    if steps > MOST_LIKE_STEPS:
+        raise a.refuse(
+            f"this pattern could take {steps:,} steps for a text of {a.domains[0].width:,} "
+            f"characters, and at most {MOST_LIKE_STEPS:,} are allowed: write fewer _ and %, or "
+            "match a part of the text, such as LEFT(text, 100)"
+        )
     return truth(a.domains[0].nullable)
+
+
+def count_like_steps(pattern: str, width: int) -> int:
+    """Bound how many characters are compared to match a pattern with a text of so many characters.
+
+    Without _ every piece between two % is searched for once, from left to right. With _ the engine
+    tries all places for each piece, in bytes (a character has at most 4), and for each of them all
+    places for the next piece.
+
+    >>> count_like_steps("%ward%", 20), count_like_steps("a_c%", 20), count_like_steps("%a_c", 20)
+    (80, 7, 567)
+    """
+    size = 4 * width
+    if "_" not in pattern:
+        return size
+    first, *pieces = pattern.split("%")
+    searched = [piece for piece in pieces if piece]
+    longest = max(map(len, (first, *searched)))
+    return comb(size + len(searched), len(searched)) * (4 + longest)
 
 
 def _index_in(a: Arguments) -> Domain:

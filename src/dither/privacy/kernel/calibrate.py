@@ -50,6 +50,8 @@ MOST_QUANTILE_CELLS = 10_000
 MOST_COLUMNS = 1_000
 MOST_NUMBERS = 20_000_000
 MOST_HELD = 1_000_000
+TEXT_OF_A_ROW = 64
+"""So many characters of a text that is held count as one more row."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +366,10 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
         query = measured_query(analysed.query)
         columns = query.columns if isinstance(query, Cells) else ()
         distinct = sum(isinstance(column, (CountDistinct, CountUnits)) for column in columns)
-        rows_in_memory += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
+        held = (*query.keys, *(of.column for of in columns if isinstance(of, CountDistinct)))
+        texts = sum(analysed.rows.columns[name].width for name in held) // TEXT_OF_A_ROW
+        kept = distinct + isinstance(query, (Keys, Quantiles)) + texts
+        rows_in_memory += analysed.reach.rows * kept
         numbers += analysed.width * max(analysed.cells, analysed.released_rows)
     if numbers > MOST_NUMBERS:
         raise RefusedError(
@@ -374,7 +379,8 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
     if rows_in_memory > MOST_HELD:
         raise RefusedError(
             f"distinct values, keys or quantiles over {rows_in_memory:,} rows of one unit: at most "
-            f"{MOST_HELD:,}. Limit the rows of a person first, or ask for fewer in one question",
+            f"{MOST_HELD:,} ({TEXT_OF_A_ROW} characters of a text count as one). Limit the rows "
+            "of a person first, cut long texts, or ask for fewer in one question",
             rule=PrivacyRule.BOUNDED_WORK,
         )
 
