@@ -1,6 +1,6 @@
-"""Bound what texts cost that an engine holds: to join, group and tell rows apart by them.
+"""Bound how long an engine takes for texts that it holds, to join, group and compare rows by them.
 
-A column that nothing above reads is not held: the engine leaves it out.
+A column that no later operator reads is not held: the engine leaves it out.
 """
 
 from __future__ import annotations
@@ -27,25 +27,15 @@ from dither.plan.algebra import (
     UnitVectors,
 )
 from dither.plan.analyse import Analysed
-from dither.plan.expressions import (
-    And,
-    Call,
-    Column,
-    Compare,
-    Condition,
-    Holds,
-    IsNull,
-    Not,
-    Or,
-)
+from dither.plan.conditions import columns_of
 from dither.plan.stability.owned import Owned
 from dither.rules import PrivacyRule
 
 HELD_CHARACTER_S = 8e-9
-"""Seconds for one character of a text that is held: it is hashed, copied and compared, 1 to 2 ns
-each."""
+"""Seconds for one character of a text that is held: to hash, to copy and to compare it take 1 to 2
+ns each."""
 MOST_HELD_CHARACTERS = 64_000_000
-"""The most characters of one unit that an operator holds."""
+"""The most characters of one unit that an operator may hold."""
 
 
 def bound_held(query: MeasuredQuery, rows: Analysed) -> float:
@@ -68,13 +58,13 @@ def bound_held(query: MeasuredQuery, rows: Analysed) -> float:
 
 
 def _list_held(query: MeasuredQuery, rows: Analysed) -> Iterator[tuple[Analysed, int]]:
-    """List the rows that are held somewhere in a statement, with the characters of each."""
+    """List the rows that some operator of a statement holds, with the characters held of each."""
     keys: tuple[str, ...] = query.keys
     needed = set(keys)
     if isinstance(query, (Cells, Keys, Quantiles)):
         distinct: list[str] = []
         if isinstance(query, Cells):
-            needed |= _read_by_aggregates(query.columns)
+            needed |= _find_aggregate_columns(query.columns)
             distinct = [of.column for of in query.columns if isinstance(of, CountDistinct)]
         if isinstance(query, Quantiles):
             needed.add(query.column)
@@ -85,33 +75,33 @@ def _list_held(query: MeasuredQuery, rows: Analysed) -> Iterator[tuple[Analysed,
 
 
 def _list_below(rows: Analysed, needed: set[str]) -> Iterator[tuple[Analysed, int]]:
-    """List the rows that the operators below hold; `needed` are the columns that are read of
-    these."""
+    """List the rows that the operators below hold. `needed` columns of `rows` are read."""
     plan = rows.plan
     for source in rows.sources:
-        everything = set(source.columns)
-        read = everything if isinstance(plan, Distinct) else _read_of(plan, needed) & everything
+        needed_below = set(source.columns)
+        if not isinstance(plan, Distinct):
+            needed_below &= _find_read_columns(plan, needed)
         if isinstance(plan, Join):
-            yield source, _count_characters(source, read)
+            yield source, _count_characters(source, needed_below)
         elif isinstance(plan, (Distinct, PerUnit, Group)):
             keys = source.columns if isinstance(plan, Distinct) else plan.keys
             yield source, _count_characters(source, keys)
         elif isinstance(plan, (LimitGroups, LimitTotal)):
-            yield source, _count_characters(source, read)
-        yield from _list_below(source, read)
+            yield source, _count_characters(source, needed_below)
+        yield from _list_below(source, needed_below)
 
 
-def _read_of(plan: Plan, needed: set[str]) -> set[str]:
-    """Which columns of its sources an operator reads, so that it can give the `needed` ones."""
+def _find_read_columns(plan: Plan, needed: set[str]) -> set[str]:
+    """Find which columns of its sources an operator reads to return the `needed` ones."""
     match plan:
         case Filter(condition=condition):
-            return needed | set(_read_by_condition(condition))
+            return needed | columns_of(condition)
         case Project(columns=columns):
-            return {name for named in columns for name in _read_by(named.of)}
+            return {name for named in columns for name in columns_of(named.of)}
         case Join(on=on):
             return needed | {name for pair in on for name in pair}
         case PerUnit(keys=keys, columns=columns) | Group(keys=keys, columns=columns):
-            return set(keys) | _read_by_aggregates(named.of for named in columns)
+            return set(keys) | _find_aggregate_columns(named.of for named in columns)
         case LimitGroups(keys=keys):
             return needed | set(keys)
         case LimitTotal(keys=keys, column=column):
@@ -119,31 +109,10 @@ def _read_of(plan: Plan, needed: set[str]) -> set[str]:
     return needed
 
 
-def _read_by_aggregates(aggregates: Iterable[object]) -> set[str]:
+def _find_aggregate_columns(aggregates: Iterable[object]) -> set[str]:
     return {of.column for of in aggregates if hasattr(of, "column")}
 
 
-def _read_by(expression: object) -> Iterator[str]:
-    if isinstance(expression, Column):
-        yield expression.name
-    elif isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from _read_by(argument)
-
-
-def _read_by_condition(condition: Condition) -> Iterator[str]:
-    match condition:
-        case Holds(expression):
-            yield from _read_by(expression)
-        case Not(inner):
-            yield from _read_by_condition(inner)
-        case And(operands) | Or(operands):
-            for operand in operands:
-                yield from _read_by_condition(operand)
-        case Compare(column=column) | IsNull(column=column):
-            yield column
-
-
 def _count_characters(rows: Analysed, names: Iterable[str]) -> int:
-    """Count the characters that some columns of one row may have."""
+    """Count the most characters that some columns of one row can have."""
     return sum(rows.columns[name].width for name in names if rows.columns[name].kind == "text")
