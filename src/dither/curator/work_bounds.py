@@ -76,11 +76,14 @@ def bound_work(priced: Priced) -> float:
 
 def check_step(priced: Priced, longest_s: float | None) -> None:
     """Refuse a step that may take longer than the whole job, by declared sizes; None: no limit."""
-    if longest_s is not None and bound_work(priced) > longest_s:
+    if longest_s is None:
+        return
+    seconds = bound_work(priced)
+    if seconds > longest_s:
         raise RefusedError(
-            f"the declared sizes let one step of this job work for {bound_work(priced):,.0f} s, "
-            f"and a job of this curator has {longest_s:,.1f} s: choose fewer columns, or let the "
-            "steward serve it with a longer --job-slot",
+            f"the declared sizes let one step of this job work for {seconds:,.0f} s, and a job of "
+            f"this curator has {longest_s:,.1f} s: choose fewer columns, or let the steward serve "
+            "it with a longer --job-slot",
             rule=PrivacyRule.BOUNDED_WORK,
         )
 
