@@ -53,7 +53,7 @@ _PRICING_S = 0.04
 _PRICING_SHARE = 0.25
 """Pricing may take so many CPU seconds, or this share of the slots: the kernel prices again."""
 LONGEST_REHEARSAL_S = 10.0
-"""What the engine may take over one statement of a rehearsal, for which all questions wait."""
+"""Seconds that the engine may take for one statement of a rehearsal: other rehearsals wait."""
 CHANGED = (
     "the data were registered anew, or the terms of the budget changed, since this was priced; "
     "nothing was charged: ask again"

@@ -1,8 +1,8 @@
 """Bound how long the expressions of a plan may take for one row, by public facts alone.
 
-Texts cost by their widths, patterns by the steps that they may take, and integers of more than 63
-bits by the divisions in them. Whatever a row holds, its work is no more: widths and bounds are
-those of the catalog, carried through the function table (`plan/functions`).
+Texts cost by their widths, LIKE patterns by the steps that they may take, and integers past 62 bits
+by the calls and divisions that compute with them. No row takes longer, whatever it holds: widths
+and bounds are those of the catalog, carried through the function table (`plan/functions`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ WIDE_DIVISION_S = 5e-6
 """Seconds for one call that divides integers of 128 bits: 0.3 to 0.9 microseconds of CPU, 3.5 on a
 machine that others use. The time follows the values."""
 REBUILT_CHARACTER_S = 25e-9
-"""Seconds for one character that a function reads or makes one by one: 4 to 23 ns for both."""
+"""Seconds for one character that a function reads or makes one by one: 4 to 23 ns to do both."""
 CHARACTER_S = 8e-9
 """Seconds for one character of a text that is read or copied in pieces: up to 3 ns."""
 LONG_NEEDLE = 128
-"""A text that is searched for costs as much again for so many of its own characters."""
+"""A search for a text of so many characters costs twice as much, and for longer ones more."""
 LIKE_STEP_S = 5e-9
 """Seconds for one step of a LIKE pattern with _: 0.5 ns, 1.4 on a machine that others use."""
 WIDE = 1 << 62
-"""From here on the engine computes with 128 bits, as `data/lower/dialect.py` says."""
+"""From here on the engine computes with 128 bits: `WIDE` in `data/lower/dialect.py`."""
 _REBUILDS = frozenset(
     ("lower", "upper", "trim", "ltrim", "rtrim", "replace", "lpad", "rpad", "split_part")
 )
@@ -56,49 +56,53 @@ def bound_expressions(plan: Plan, columns: Columns) -> float:
     >>> f"{bound_expressions(Project(Scan('visits'), (note,)), columns) * 1e6:.2f} microseconds"
     '10.02 microseconds'
     """
-    done: dict[Expression, Domain] = {}
-    return sum(_bound_new(root, columns, done) for root in _list_expressions(plan))
+    domains: dict[Expression, Domain] = {}
+    return sum(_bound_expression(root, columns, domains) for root in _list_expressions(plan))
 
 
 def _list_expressions(plan: Plan) -> Iterator[Expression]:
-    """List what an operator computes: the columns of a projection, or the parts of a condition."""
+    """List what an operator computes: columns of a projection, or expressions of a condition."""
     if isinstance(plan, Project):
         for named in plan.columns:
             if isinstance(named.of, Call):
                 yield named.of
     elif isinstance(plan, Filter):
-        yield from _list_of_condition(plan.condition)
+        yield from _list_condition_expressions(plan.condition)
 
 
-def _list_of_condition(condition: Condition) -> Iterator[Expression]:
+def _list_condition_expressions(condition: Condition) -> Iterator[Expression]:
     match condition:
         case Holds(expression):
             yield expression
         case Not(inner):
-            yield from _list_of_condition(inner)
+            yield from _list_condition_expressions(inner)
         case And(operands) | Or(operands):
             for operand in operands:
-                yield from _list_of_condition(operand)
+                yield from _list_condition_expressions(operand)
 
 
-def _bound_new(expression: Expression, columns: Columns, done: dict[Expression, Domain]) -> float:
-    """Bound the seconds of an expression for one row; a call that stands twice is made once.
+def _bound_expression(
+    expression: Expression, columns: Columns, domains: dict[Expression, Domain]
+) -> float:
+    """Bound the seconds of an expression for one row; a call that occurs twice is made once.
 
-    `done` takes the domains of all calls.
+    The domains of its calls are added to `domains`, which holds those that are bounded already.
     """
-    if not isinstance(expression, Call) or expression in done:
+    if not isinstance(expression, Call) or expression in domains:
         return 0.0
-    seconds = sum(_bound_new(argument, columns, done) for argument in expression.arguments)
-    domains = tuple(
-        done[argument] if isinstance(argument, Call) else domain_of(argument, columns)
+    seconds = sum(
+        _bound_expression(argument, columns, domains) for argument in expression.arguments
+    )
+    argument_domains = tuple(
+        domains[argument] if isinstance(argument, Call) else domain_of(argument, columns)
         for argument in expression.arguments
     )
     constants = tuple(
         argument.value if isinstance(argument, Value) else None for argument in expression.arguments
     )
-    arguments = Arguments(expression.function, domains, constants)
+    arguments = Arguments(expression.function, argument_domains, constants)
     result = TABLE[expression.function].result(arguments)
-    done[expression] = result
+    domains[expression] = result
     return seconds + bound_call(arguments, result)
 
 
@@ -121,7 +125,7 @@ def bound_call(a: Arguments, result: Domain) -> float:
 
 
 def _character_s(a: Arguments) -> float:
-    """Seconds for one character of a text that a function reads or makes."""
+    """Find the seconds for one character of a text that a function reads or makes."""
     character_s = REBUILT_CHARACTER_S if a.function in _REBUILDS else CHARACTER_S
     if a.function not in _SEARCHES:
         return character_s

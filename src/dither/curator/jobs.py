@@ -4,7 +4,7 @@ An algorithm is handed public facts and one lease, and never a row; what it make
 noisy numbers of that lease. What can be refused by public facts is refused before the job holds the
 dataset, by a run that ends where it would charge.
 
-A synthetic table takes as long as its noisy numbers ask for. Where answers leave on a schedule it
+How long a synthetic table takes depends on its noisy numbers. Where answers leave on a schedule it
 is ended in time (`TimedLease`): the charge stays, an incident is counted, and the response is the
 constant one, as where the engine is stopped. How long a training takes follows from public facts,
 and one that may take too long is refused.
@@ -224,7 +224,7 @@ class UnpaidLease(OpenLease):
 
 
 class TimedLease(OpenLease):
-    """A lease whose steps end in time for the slots of a job, or fail as an incident."""
+    """A lease that fails as an incident where its job takes longer than its slots allow."""
 
     def release(
         self,
@@ -234,7 +234,7 @@ class TimedLease(OpenLease):
         rho: Number | None = None,
         family: str | None = None,
     ) -> tuple[int, ...]:
-        """A step for which the engine has what is left of the time of the job."""
+        """Release a step; the engine has as much time for it as is left of the job's."""
         from dither.synth.deadline import count_seconds_left
 
         self._kernel.engine_limit_s = count_seconds_left()

@@ -1,4 +1,4 @@
-"""Bound how long quantiles take, and keys without a list: by declared rows, cells and points."""
+"""Bound how long quantiles and keys without a list take, by declared rows, cells and points."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ of CPU to read it and to sort it, 10 on a machine that others use."""
 SAMPLER_S = 20e-3
 """Seconds for the table of chances that the noise of one step needs: 10 ms of CPU."""
 FEW_STEPS = 3
-"""So many steps find time for their tables in the fixed part of the slots."""
+"""The tables of so many steps are made in the fixed part of the slots."""
 DISTINCT_S = 0.3e-6
-"""Seconds for one row and one aggregate that tells values or units apart: 0.1 microseconds."""
+"""Seconds for one row and one aggregate over distinct values or units: 0.1 microseconds."""
 MOST_COUNTERS = 1 << 24
-"""The most points of all cells together that are counted in an array (`data/lower/cells.py`)."""
+"""The most points of all cells together that are counted in an array: `MOST_SPOTS` in
+`data/lower/cells.py`."""
 RARE = 0.001
-"""Keys that are shown with a smaller chance than this are counted by that chance."""
+"""Keys that are shown with a chance below this are counted by the chance, and others by owners."""
 
 
 def bound_groups(query: MeasuredQuery, analyses: Analyses) -> float:
@@ -88,10 +89,11 @@ def bound_noise(priced: Priced) -> float:
 
 
 def bound_shown_keys(law: object, rows: int) -> int:
-    """Bound how many keys are shown of so many rows, but for a chance of 1e-9.
+    """Bound how many keys of so many rows are shown; more are with a chance below 1e-8.
 
     Keys that are shown with a chance of at least RARE have so many owners that few of them fit into
-    the rows. Of all others, at most one for each row, that share is shown, and six deviations.
+    the rows. There is at most one other key for each row: a share RARE of these is shown, and six
+    deviations and 20 more.
     """
     if not isinstance(law, KeyErrorLaw):
         return rows

@@ -87,13 +87,13 @@ def _await_leadership(
 def make_server(settings: CuratorSettings) -> CuratorServer:
     """The server of some settings; refused where two catalogs have one name.
 
-    The datasets are locked before it waits for slots of earlier releases: a curator that still ran
-    then could release another answer, which this one would show before its slot ends.
+    The datasets are locked before it waits for the slots of earlier releases. Else a curator that
+    still runs could release another answer meanwhile, which this one would show too early.
     """
     users = _read_users(settings.gateway_user)
     is_one_user = users == {os.getuid()} and settings.tls_address is None
     if settings.tls_address is not None:
-        _require_files(settings)
+        _require_tls_files(settings)  # before a dataset is opened
     authority = Authority(settings.home)
     asks = AskLog(authority.tokens.file)
     accesses = AccessLog(settings.home)
@@ -145,10 +145,11 @@ def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener
     """The socket, or the port of a curator whose gateway is on another host."""
     if settings.tls_address is None:
         return UnixListener(settings.socket, users)
-    return TlsListener(*read_host_and_port(settings.tls_address), _require_files(settings))
+    return TlsListener(*read_host_and_port(settings.tls_address), _require_tls_files(settings))
 
 
-def _require_files(settings: CuratorSettings) -> TlsFiles:
+def _require_tls_files(settings: CuratorSettings) -> TlsFiles:
+    """The certificates that both sides show; refused where they are not named."""
     if settings.tls_files is None:
         raise ParameterError("between hosts both sides show certificates: name the three files")
     return settings.tls_files
