@@ -100,11 +100,11 @@ def synth(
         listed = [str(file) for file in files]
         print_json({"rows": shown, "files": listed, "mostly_noise": noisy})
         return
-    from dither.synth.synthetic import NOISE
+    from dither.synth.synthetic import NOISE_WARNING
 
     console = make_console()
     for name, count in shown.items():
-        words = f" ({NOISE})" if name in noisy else ""
+        words = f" ({NOISE_WARNING})" if name in noisy else ""
         console.print(f"{name}: {count:,} synthetic rows{words}", highlight=False)
     console.print(f"read {to / 'report.html'} before you share them", highlight=False)
 

@@ -200,7 +200,7 @@ class SynthAsker:
             most = tuple(f"?{number}" for number in range(MOST_LABELS))
             stand_ins = labels | dict.fromkeys(undeclared, most)
             rehearsed = self._plan(table, names, method, bins, constraints, stand_ins)
-            self._check_prices([rehearsed], {table: bins}, price)
+            self._price_edges([rehearsed], {table: bins}, price)
             check_start(start_from, rehearsed, self._facts(), self._list_pots())
             for name in undeclared:
                 labels[name], source = buy_labels(table, name)
@@ -210,7 +210,7 @@ class SynthAsker:
             self._plan, table, names, method, constraints=constraints, labels=labels
         )
         plan = plan_with(bins)
-        wishes = self._check_prices([plan], {table: bins}, price)
+        wishes = self._price_edges([plan], {table: bins}, price)
         start = check_start(start_from, plan, self._facts(), self._list_pots())
         if start is None:
             terms = write_terms(plan, bins, labels, price)
@@ -231,7 +231,7 @@ class SynthAsker:
         )
         bins = terms["bins"]
         price = read_terms_price(terms)
-        wishes = self._check_prices([plan_with(bins)], {terms["table"]: bins}, price)
+        wishes = self._price_edges([plan_with(bins)], {terms["table"]: bins}, price)
         return self._fit(plan_with, bins, wishes, price)
 
     def _fit(
@@ -254,7 +254,7 @@ class SynthAsker:
             facts |= {"sources": names} if names else {}
             bought = buy_edges(wishes, lease, self._analyses)
             plan = plan_with(bins)
-            plan = plan_with(bought.place_into(plan.table.name, bins)) if wishes else plan
+            plan = plan_with(bought.replace_wishes(plan.table.name, bins)) if wishes else plan
             made = measure_table(plan, self._analyses, price, lease, facts, start)
         made = bought.add_steps(made)
         remarks = write_remarks([made], price.asked, made.commitment)
@@ -263,15 +263,17 @@ class SynthAsker:
             signed = None  # nobody vouches for what it started from
         return replace(made, signed=signed)
 
-    def _check_prices(
+    def _price_edges(
         self,
         plans: Sequence[SynthPlan],
         bins: Mapping[str, Bins],
         price: SynthPrice,
         share: Fraction = Fraction(1),
     ) -> tuple[EdgeWish, ...]:
-        """Check that a share of a price buys something for every plan, after the edges that the
-        whole price buys first. Return these, with their errors."""
+        """Price the edges that are to be bought, and find by how much they will be off.
+
+        Raises ParameterError where a share of what is left then buys nothing for one of the plans.
+        """
         columns = {plan.table.name: plan.names for plan in plans}
         wishes = list_edge_wishes(columns, bins, price)
         wishes = find_rank_errors(wishes, self._curator.kernel, self._pot, self._view)
@@ -294,7 +296,7 @@ class SynthAsker:
         chosen = {name: tuple(names) for name, names in columns.items()}
         bins = bins or {}
         plan_with = partial(self._plan_linked, parent, child, chosen, method)
-        wishes = self._check_linked_price(plan_with(bins, bins), bins, price)
+        wishes = self._price_linked_edges(plan_with(bins, bins), bins, price)
         terms = {
             "parent": parent,
             "child": child,
@@ -318,15 +320,15 @@ class SynthAsker:
         plan_with = partial(
             self._plan_linked, terms["parent"], terms["child"], chosen, terms["method"]
         )
-        wishes = self._check_linked_price(plan_with(bins, bins), bins, price)
+        wishes = self._price_linked_edges(plan_with(bins, bins), bins, price)
         return self._measure_linked(plan_with, bins, wishes, price)
 
-    def _check_linked_price(
+    def _price_linked_edges(
         self, plan: LinkedPlan, bins: Bins, price: SynthPrice
     ) -> tuple[EdgeWish, ...]:
-        """Check that a price buys something for both tables."""
+        """Price the edges of both tables; checks that what is left buys something for each."""
         names = (plan.parent.table.name, plan.child.table.name)
-        return self._check_prices(
+        return self._price_edges(
             [plan.parent, plan.child], dict.fromkeys(names, bins), price, PARENT_SHARE
         )
 
@@ -339,7 +341,7 @@ class SynthAsker:
         parent_bins: Bins,
         child_bins: Bins,
     ) -> LinkedPlan:
-        """Check a wish for two tables."""
+        """Make the plan of two tables, checked against the catalog. Reads no data."""
         return plan_linked(
             self._version.catalog,
             self._analyses,
@@ -364,7 +366,7 @@ class SynthAsker:
             plan = plan_with(bins, bins)
             if wishes:
                 names = (plan.parent.table.name, plan.child.table.name)
-                plan = plan_with(*(bought.place_into(name, bins) for name in names))
+                plan = plan_with(*(bought.replace_wishes(name, bins) for name in names))
             pair = measure_linked(plan, self._analyses, price, lease, self._facts())
         pair = replace(
             pair, parent=bought.add_steps(pair.parent), child=bought.add_steps(pair.child)

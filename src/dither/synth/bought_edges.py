@@ -1,8 +1,8 @@
 """Edges of bins at bought quantiles: where the rows are, for a stated share of the lease.
 
-Every column takes a twentieth of the price, and all of them together at most a fifth. Quantiles are
-the first steps of the lease, so what they cost is in its one charge. Everything after is a function
-of what they released. Proof: docs/proofs/synthetic-tables.md.
+Quantiles are the first steps of the lease, so what they cost is in its one charge. Edges follow
+from the quantiles that were released and from the catalog alone. Proof:
+docs/proofs/synthetic-tables.md.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ from dither.synth.synthesize import SynthPrice, find_table
 from dither.synth.synthetic import Synthetic
 
 COLUMN_SHARE = Fraction(1, 20)
+"""The share of the price for the edges of one column."""
 MOST_SHARE = Fraction(1, 5)
+"""The largest share of the price for the edges of all columns together."""
 _LEVEL = Fraction(95, 100)
+"""The confidence of the stated errors of ranks."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,12 @@ def list_edge_wishes(
 def find_rank_errors(
     wishes: Sequence[EdgeWish], kernel: Pricer, pot: str, view: LedgerView
 ) -> tuple[EdgeWish, ...]:
-    """The wishes with the errors of their ranks, from the catalog and the price alone.
+    """Find by how many rows the ranks of bought edges will be off; return the wishes with that.
 
-    Raises ParameterError where the error is beyond the declared number of rows.
+    It follows from the catalog and the price alone. Raises ParameterError where it is more than the
+    declared number of rows.
     """
-    rated = []
+    with_errors = []
     for wish in wishes:
         measure = wish.price.measure
         price = Price(**{measure: wish.price.value})
@@ -86,8 +90,8 @@ def find_rank_errors(
                 f"be off by about {error:,} rows, and {wish.table} has at most {most_rows:,}. Pay "
                 f"more, buy fewer bins, or name the edges"
             )
-        rated.append(replace(wish, rank_error=error))
-    return tuple(rated)
+        with_errors.append(replace(wish, rank_error=error))
+    return tuple(with_errors)
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,12 @@ class BoughtBins:
     edges: Mapping[str, Mapping[str, BoughtEdges]]
     steps: Mapping[str, tuple[ReleasedStep, ...]]
 
-    def place_into(self, table: str, bins: Bins) -> Bins:
-        """Bins with bought edges in place of the wishes for them."""
+    def replace_wishes(self, table: str, bins: Bins) -> Bins:
+        """Return the bins of a table with bought edges instead of the wishes for them."""
         return {**bins, **self.edges.get(table, {})}
 
     def add_steps(self, made: Synthetic) -> Synthetic:
-        """A table with the steps that bought its edges, after its own."""
+        """Return a table with the steps that bought its edges after its other steps."""
         steps = self.steps.get(made.facts["table"], ())
         return replace(made, released=(*made.released, *steps))
 
@@ -115,8 +119,8 @@ def buy_edges(wishes: Sequence[EdgeWish], lease: StepLease, analyses: Analyses) 
         before = lease.left
         price = wish.price
         values = lease.release(wish.query, **{price.measure: price.value})
-        placed = BoughtEdges(place_edges(values, wish, analyses))
-        edges.setdefault(wish.table, {})[wish.name] = placed
+        grid = place_edges(values, wish, analyses)
+        edges.setdefault(wish.table, {})[wish.name] = BoughtEdges(grid)
         cost = float(before - lease.left)
         step = ReleasedStep("edges", (wish.name,), len(values), cost, float(wish.rank_error))
         steps[wish.table] = (*steps.get(wish.table, ()), step)
@@ -124,10 +128,10 @@ def buy_edges(wishes: Sequence[EdgeWish], lease: StepLease, analyses: Analyses) 
 
 
 def place_edges(values: Sequence[int], wish: EdgeWish, analyses: Analyses) -> tuple[int, ...]:
-    """Edges from released quantiles: at most as many as there are quantiles, and at least one.
+    """Make edges of released quantiles: at most as many as there are quantiles, and at least one.
 
-    A value that several quantiles share, or that is the lower bound, has a bin of its own: it ends
-    where the next point of the quantiles' grid begins.
+    A value that several quantiles share, or that is the lower bound, has a bin of its own, which
+    ends where the next point of the quantiles' grid begins.
     """
     low, high = analyses.analyse_rows(wish.query.plan).columns[wish.name].listed
     step = analyses.analyse_query(wish.query).points.step
@@ -140,7 +144,7 @@ def place_edges(values: Sequence[int], wish: EdgeWish, analyses: Analyses) -> tu
 
 
 def reuse_edges(bins: Bins, start: object) -> Bins:
-    """Bins with the edges that an earlier table bought: they are not paid for again."""
+    """Return bins with the edges that an earlier table bought: they are not paid for again."""
     if not isinstance(start, Synthetic):
         return bins
     earlier = {

@@ -1,8 +1,8 @@
-"""How far the model may be off in pairs that were not measured: what a choice among them tells.
+"""Bound how far the model is off in pairs that were not measured, by a choice among them.
 
-A choice takes about the worst fitted candidate. Once that one is measured, it is known how badly it
-fitted, and no other candidate can have fitted much worse (McKenna, Mullins, Sheldon and Miklau,
-AIM, PVLDB 2022, section 5). Everything here follows from released numbers. Proof:
+A choice takes about the worst fitted candidate. Once that candidate is measured, it is known how
+badly it fitted, and no other candidate can have fitted much worse (McKenna, Mullins, Sheldon and
+Miklau, AIM, PVLDB 2022, section 5). Everything here follows from released numbers. Proof:
 docs/proofs/synthetic-tables.md#what-is-known-of-the-error.
 """
 
@@ -23,14 +23,14 @@ from dither.synth.quality import bound_square
 from dither.synth.steps import SCALE, MadeChoice
 
 _CHANCE = 0.0125
-"""That a chosen candidate fits better than it should, and that a measurement misleads: each, over
-all choices together."""
+"""The chance of each of two errors, over all choices together: that noise took a candidate which
+fits too well, and that the noise of a measurement misleads."""
 
 
 @dataclass(frozen=True)
 class CandidateBound:
-    """The most rows, in L1 distance, by which counts lie away from a target, with 97.5%
-    confidence for all candidates of a choice together."""
+    """The largest L1 distance of exact counts from a target, in rows, with 97.5% confidence for all
+    candidates of a choice together."""
 
     target: Table
     distance: float
@@ -39,12 +39,10 @@ class CandidateBound:
 def bound_candidates(
     choice: MadeChoice, fresh: Measurement, choices: int = 1
 ) -> dict[Clique, CandidateBound]:
-    """Bound every candidate of a choice, from a measurement of the chosen one made after it.
+    """Bound every candidate of a choice by a later measurement of the chosen candidate.
 
-    It is one of so many choices that are used, which share the chance of an error.
-
-    The score of the chosen one is at most `slack` below the largest. Targets are rounded to eighths
-    of a row.
+    `choices` says how many choices are used, which share the chance of an error. The score of the
+    chosen candidate is at most `slack` below the largest. Targets are rounded to eighths of a row.
     """
     chosen = choice.chosen
     chance = _CHANCE / choices
@@ -67,7 +65,7 @@ def bound_gaps(
     measured: Mapping[Clique, object],
 ) -> dict[Clique, float]:
     """Bound the L1 distance of counts of groups from the final model's, for cliques that were not
-    measured; bounds that are no better than none are left out."""
+    measured. Bounds that say nothing, twice the rows and more, are left out."""
     gaps = {}
     for clique, bound in bounds.items():
         if clique in measured:

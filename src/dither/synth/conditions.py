@@ -23,12 +23,13 @@ Condition: TypeAlias = Mapping[str, Collection[Any]]
 
 @dataclass(frozen=True)
 class CountEstimate:
-    """A count by the model, the standard error of measured noise in it, and bounds of the real
-    count that hold with 95% confidence, whatever depends on what.
+    """A count by the model, its standard error by noise, and bounds of the real count.
 
-    `error` is None where no step measured these columns together, so that the model alone says the
-    count: it may be off by more than noise, and only the bounds are known. They are None for tables
-    without measurements: those of a condition (`given`), and old files.
+    The bounds hold with 95% confidence, however the columns depend on each other.
+
+    `error` is None where no step measured these columns together: the count is then the model's
+    guess, which may be off by more than noise, and only `low` and `high` say by how much. Those are
+    None for tables without measurements: tables of a condition (`given`), and old files.
     """
 
     value: float
@@ -48,7 +49,9 @@ class CountEstimate:
         if self.error is not None:
             sentence += f", with a standard error of {self.error:,.1f} by noise"
         if self.low is None or self.high is None:
-            return sentence if self.error else f"{sentence}: how far that is off is not known"
+            if self.error is None:
+                sentence += ": how far that is off is not known"
+            return sentence
         if self.error is None:
             sentence += ": these columns were not measured together"
         ends = f"between {self.low:,.0f} and {self.high:,.0f} with 95% confidence"

@@ -1,9 +1,9 @@
-"""Bounds of a count that hold whatever depends on what: from noisy counts of fewer columns.
+"""Bound a count by noisy counts of fewer columns, however the columns depend on each other.
 
-Rows that meet all conditions are among those that meet some of them, and they are at least those
-that meet some, less those that break another. So every measured table bounds every count. Values
-that a group holds beside those asked for are counted in for the upper end and left out for the
-lower one: nothing is assumed of how a group is spread. Proof:
+Rows that meet all conditions are at most those that meet some of them, and at least those less the
+rows that break another. So every measured table bounds every count. Where only some values of a
+group meet the conditions, the whole group counts for the upper end and nothing of it for the lower
+one: nothing is assumed of how rows are spread in a group. Proof:
 docs/proofs/synthetic-tables.md#what-is-known-of-the-error.
 """
 
@@ -23,7 +23,7 @@ from dither.synth.groupings import ValueGrouping
 from dither.synth.junction_tree import Clique
 
 CHANCE = 0.025
-"""That any of the measured tables used misleads; the other half of 5% is for `gaps`."""
+"""The chance that the noise of any table used misleads; the other half of 5% is for `gaps`."""
 Conditions = Mapping[int, Table]
 """By attribute the share of each value that a condition allows."""
 
@@ -37,7 +37,7 @@ class CountBounds:
 
 
 def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> CountBounds | None:
-    """Bound the number of rows that meet all conditions; None where nothing measured is known.
+    """Bound the number of rows that meet all conditions; None where no measured table helps.
 
     `is_gaussian` says that all noise is Gaussian; else a bound for Laplace noise is used, which
     holds for both.
@@ -46,14 +46,14 @@ def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> Co
     if not tables:
         return None
     chance = CHANCE / (3 * len(tables) + 2)
-    rated = {
+    bounds_of = {
         columns: _bound_table(measurement, fitted, where, chance, is_gaussian)
         for columns, measurement in tables.items()
     }
-    high = min(bounds.meeting_high for bounds in rated.values())
+    high = min(bounds.meeting_high for bounds in bounds_of.values())
     low = max(
-        bounds.meeting_low - _bound_failing({*where} - columns, rated)
-        for columns, bounds in rated.items()
+        bounds.meeting_low - _bound_failing({*where} - columns, bounds_of)
+        for columns, bounds in bounds_of.items()
     )
     gap = _find_gap(fitted, {*where})
     if gap is not None:
@@ -76,8 +76,8 @@ class _TableBounds:
 
 
 def _choose_tables(fitted: FittedTable, where: Conditions) -> dict[frozenset[int], Measurement]:
-    """For every set of conditions that was measured together, the table with the least noise in the
-    cells that meet them. Variances are public."""
+    """Choose, for every set of columns with conditions that a table has, the table with the least
+    noise in the cells that meet them. Variances are public."""
     tables: dict[frozenset[int], Measurement] = {}
     least: dict[frozenset[int], float] = {}
     for measurement in fitted.measurements:
@@ -95,7 +95,7 @@ def _choose_tables(fitted: FittedTable, where: Conditions) -> dict[frozenset[int
 def _mark_groups(
     clique: Clique, groupings: Sequence[ValueGrouping], where: Conditions, *, is_any: bool
 ) -> np.ndarray:
-    """The cells of groups in which some values (or all) meet the conditions."""
+    """Mark the cells of groups in which some values meet the conditions, or all do."""
     marks = np.ones((), bool)
     for attribute in clique:
         grouping = groupings[attribute]
@@ -127,14 +127,14 @@ def _bound_table(
 def _bound_sum(
     measurement: Measurement, cells: np.ndarray, chance: float, is_gaussian: bool
 ) -> tuple[float, float]:
-    """The ends of the sum of some exact counts, each of which fails with at most this chance."""
+    """Bound the sum of some exact counts from both sides; each end fails with at most `chance`."""
     total = float(measurement.counts[cells].sum())
     reach = bound_noise(measurement.variance[cells], chance, is_gaussian)
     return total - reach, total + reach
 
 
 def bound_noise(variances: Table, chance: float, is_gaussian: bool) -> float:
-    """What the sum of independent noises exceeds with at most this chance.
+    """Bound what a sum of independent noises exceeds with at most this chance.
 
     Laplace noises by Chernoff: with largest scale b and variance v of the sum, the logarithm of the
     moment generating function at l is at most -v / (2 b^2) log(1 - l^2 b^2). Gaussian ones are
@@ -151,37 +151,38 @@ def bound_noise(variances: Table, chance: float, is_gaussian: bool) -> float:
     return float((logs / points).min()) * scale
 
 
-def _bound_failing(rest: set[int], rated: Mapping[frozenset[int], _TableBounds]) -> float:
-    """The most rows that break one of some conditions: sums over tables that cover them."""
+def _bound_failing(rest: set[int], bounds_of: Mapping[frozenset[int], _TableBounds]) -> float:
+    """Bound the rows that break a condition on the columns `rest`: a sum over tables with these."""
     failing = 0.0
     while rest:
-        holding = {columns: bounds for columns, bounds in rated.items() if columns & rest}
-        if not holding:
+        useful = {columns: bounds for columns, bounds in bounds_of.items() if columns & rest}
+        if not useful:
             return float("inf")
         columns = min(
-            holding, key=lambda covered: holding[covered].failing_high / len(covered & rest)
+            useful, key=lambda covered: useful[covered].failing_high / len(covered & rest)
         )
-        failing += holding[columns].failing_high
+        failing += useful[columns].failing_high
         rest = rest - columns
     return failing
 
 
 def _find_gap(fitted: FittedTable, columns: set[int]) -> tuple[Clique, float] | None:
-    """A clique with these columns whose distance from the model is bounded; the least one."""
-    holding = [(clique, gap) for clique, gap in fitted.gaps.items() if columns <= {*clique}]
-    return min(holding, key=lambda bounded: bounded[1], default=None)
+    """Find, among bounded cliques that were not measured, the one with these columns and the least
+    distance from the model."""
+    gaps = [(clique, gap) for clique, gap in fitted.gaps.items() if columns <= {*clique}]
+    return min(gaps, key=lambda bounded: bounded[1], default=None)
 
 
 def _bound_rows(
     tables: Collection[Measurement], chance: float, is_gaussian: bool
 ) -> tuple[float, float]:
-    """The ends of the number of all rows, by the measured table with the least noise."""
+    """Bound the number of all rows from both sides, by the table with the least noise."""
     best = min(tables, key=lambda measurement: float(measurement.variance.sum()))
     return _bound_sum(best, np.ones(best.counts.shape, bool), chance, is_gaussian)
 
 
 def _count_in_model(fitted: FittedTable, clique: Clique, where: Conditions) -> tuple[float, float]:
-    """The rows of the model in groups all of whose values meet the conditions, and some."""
+    """Count the model's rows in groups of which all values meet the conditions, and some do."""
     table = fitted.model.find_marginal(clique)
     whole = _mark_groups(clique, fitted.groupings, where, is_any=False)
     touched = _mark_groups(clique, fitted.groupings, where, is_any=True)

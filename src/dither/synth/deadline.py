@@ -1,7 +1,7 @@
-"""When the work of a served job ends at the latest, whatever was measured.
+"""The deadline of a served job: when its work ends at the latest, whatever was measured.
 
-Fitting a model takes as long as the noisy numbers ask for. A curator that answers on a schedule
-sets the end of a job, and every loop here that may run long checks it. Elsewhere there is no end.
+How long a model takes to fit depends on noisy numbers. A curator that answers on a schedule sets a
+deadline, and every loop of `dither.synth` that may run long checks it. Other work has none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_end: ContextVar[float | None] = ContextVar("end of the work", default=None)
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
 class DeadlineError(Exception):
@@ -21,31 +21,31 @@ class DeadlineError(Exception):
 @contextmanager
 def end_within(seconds: float | None) -> Iterator[None]:
     """Let the work of this block take so many seconds; None is no limit."""
-    token = _end.set(None if seconds is None else time.monotonic() + seconds)
+    token = _deadline.set(None if seconds is None else time.monotonic() + seconds)
     try:
         yield
     finally:
-        _end.reset(token)
+        _deadline.reset(token)
 
 
 def count_seconds_left() -> float | None:
-    """The seconds until the end, None where there is none; DeadlineError past it.
+    """Count the seconds until the deadline; None where there is none. Raises DeadlineError past it.
 
     >>> with end_within(60):
     ...     59 < count_seconds_left() <= 60
     True
     """
-    end = _end.get()
-    if end is None:
+    deadline = _deadline.get()
+    if deadline is None:
         return None
-    left = end - time.monotonic()
-    if left <= 0:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
         raise DeadlineError
-    return left
+    return seconds
 
 
 def check_deadline() -> None:
-    """Raise DeadlineError past the end of the work; next to nothing where there is none.
+    """Raise DeadlineError past the deadline.
 
     >>> check_deadline()
     """

@@ -1,5 +1,5 @@
-"""Bins of numbers and times as the asker wishes them: how many of equal width, where they begin, or
-how many of about equal counts are to be bought.
+"""Bins of numbers and times as the asker wishes them: how many of equal width, at which values they
+begin, or how many of about equal counts are to be bought.
 
 A wish is checked against the catalog alone, before anything is read or charged. Edges that the
 asker names are public; bought ones are released quantiles (`bought_edges.py`).
@@ -29,8 +29,8 @@ Edge: TypeAlias = Number | date
 
 @dataclass(frozen=True)
 class BoughtEdges:
-    """Where bins after the first begin, by quantiles that a lease released: integers of the
-    column's grid."""
+    """Edges made of quantiles that a lease released: integers of the column's grid at which bins
+    after the first begin."""
 
     grid: tuple[int, ...]
 
@@ -76,7 +76,7 @@ def count_bought_bins(name: str, wish: str) -> int:
 
 
 def invent_edges(name: str, domain: Domain, wish: str) -> tuple[int, ...]:
-    """Invent as many edges as may be bought, evenly spaced: what a plan is checked with before."""
+    """Invent evenly spaced edges, as many as may be bought, to check a plan before the charge."""
     bins = count_bought_bins(name, wish)
     _check_order(name, domain)
     low, high = domain.listed

@@ -85,7 +85,7 @@ class FitState:
         self.model = fit_model(self.sizes, self.measured, self.total, start=start, steps=steps)
 
     def bound(self, choices: list[MadeChoice], measured: Mapping[Clique, Measurement]) -> None:
-        """Bound what choices did not take, from the first measurement of what they took."""
+        """Bound the candidates of choices by the first measurement of each chosen candidate."""
         checked = [choice for choice in choices if choice.chosen.clique in measured]
         self.bounds = {}
         for choice in checked:

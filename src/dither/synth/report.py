@@ -22,7 +22,7 @@ from dither.synth.columns import SynthColumn
 from dither.synth.dependency_map import draw_dependency_map
 from dither.synth.linked import SyntheticPair
 from dither.synth.steps import ReleasedStep
-from dither.synth.synthetic import NOISE, Synthetic
+from dither.synth.synthetic import NOISE_WARNING, Synthetic
 
 DrawnTable: TypeAlias = tuple[Synthetic, pa.Table]
 """A synthetic table with the rows that were drawn from it."""
@@ -129,7 +129,7 @@ def _write_pair_summary(pair: SyntheticPair, tables: tuple[pa.Table, pa.Table]) 
         f"{parent.facts['table']}"
     )
     noisy = [t.facts["table"] for t in (parent, child) if t.is_mostly_noise]
-    lines["beware"] = f"{' and '.join(noisy)}: {NOISE}" if noisy else ""
+    lines["beware"] = f"{' and '.join(noisy)}: {NOISE_WARNING}" if noisy else ""
     for synthetic, rows in ((parent, tables[0]), (child, tables[1])):
         if synthetic.constraints:
             lines[f"rules of {synthetic.facts['table']}"] = _write_rules(synthetic, rows)
@@ -171,7 +171,7 @@ def _find_measure(synthetic: Synthetic) -> str:
 def _write_summary(synthetic: Synthetic, rows: pa.Table) -> Html:
     lines = _list_facts(synthetic)
     lines["rows"] = f"{synthetic.rows:,}, estimated from noisy counts"
-    lines["beware"] = NOISE if synthetic.is_mostly_noise else ""
+    lines["beware"] = NOISE_WARNING if synthetic.is_mostly_noise else ""
     if synthetic.constraints:
         lines["rules"] = _write_rules(synthetic, rows)
     lines["bins"] = _write_bins(synthetic)
@@ -285,7 +285,7 @@ def _write_errors(synthetic: Synthetic) -> Html:
     for predicted in synthetic.predict_errors():
         name = ", ".join(predicted.columns)
         if predicted.distance is None:
-            unmeasured.append((name, _write_most(predicted.at_most)))
+            unmeasured.append((name, _write_bound(predicted.at_most)))
         else:
             rows.append((name, f"{100 * predicted.distance:.2g}%"))
     note = (
@@ -314,7 +314,7 @@ def _write_errors(synthetic: Synthetic) -> Html:
     return join([write_element("p", note), table, details])
 
 
-def _write_most(share: float | None) -> str:
+def _write_bound(share: float | None) -> str:
     return "not known" if share is None else f"{100 * share:.2g}%"
 
 

@@ -48,8 +48,8 @@ class ReleasedStep:
     """One step: what was asked, what it cost in the lease's measure, and the standard error of each
     number that it released.
 
-    A choice has an error of 0. Of edges, `cells` is how many quantiles were bought, and `error` by
-    how many rows their ranks are off at most, with 95% confidence.
+    A choice has an error of 0. For edges, `cells` says how many quantiles were bought, and `error`
+    by how many rows their ranks are off at most, with 95% confidence.
     """
 
     kind: str
@@ -89,7 +89,8 @@ class MarginalCandidate:
 
 @dataclass(frozen=True)
 class MadeChoice:
-    """A choice that was made: its candidates, which one, and the scale of its noise in rows."""
+    """A choice that was made: its candidates, the position of the chosen one, and the scale of its
+    noise in rows."""
 
     candidates: list[MarginalCandidate]
     position: int
@@ -186,8 +187,11 @@ class TableSteps:
         return positions[chosen]
 
     def find_choice_scale(self, query: JointScores, price: Fraction) -> float:
-        """The scale of the exponential mechanism of a choice, in rows: twice the sensitivity of the
-        scores by epsilon. Permute-and-flip misses by no more at the same epsilon."""
+        """Find the scale of the exponential mechanism of a choice, in rows.
+
+        It is twice the sensitivity of the scores over epsilon. Permute-and-flip errs by no more at
+        the same epsilon.
+        """
         move = self._analyses.analyse_query(query).score_move.largest
         epsilon = sqrt(8 * price) if self._measure == "rho" else float(price)
         return 2 * move / (SCALE * epsilon)

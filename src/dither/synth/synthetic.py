@@ -37,7 +37,7 @@ from dither.synth.steps import ReleasedStep
 
 MOST_DRAWS = 20
 """How often rows that break a constraint are drawn again, before fewer rows are handed out."""
-NOISE = "these rows are mostly noise at this price: pay more, or name fewer columns"
+NOISE_WARNING = "these rows are mostly noise at this price: pay more, or name fewer columns"
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,10 @@ class Synthetic:
 
     @property
     def is_mostly_noise(self) -> bool:
-        """Whether even the number of rows is below four standard errors of it, by the step that
-        knows it best: such a table says next to nothing. Not known of a table of a condition."""
+        """Whether the number of rows is below four of its standard errors, by the least noisy step.
+
+        Such a table says next to nothing. False for a table of a condition.
+        """
         names = {column.name for column in self.columns}
         errors = [
             step.error * sqrt(step.cells)
@@ -90,8 +92,8 @@ class Synthetic:
 
     @property
     def commitment(self) -> str:
-        """What its certificate commits to: hashes of the model, and of the noisy counts behind
-        it, which another table may start from."""
+        """What its certificate commits to: hashes of the model and of its noisy counts, from which
+        another table may start."""
         digest = hashlib.sha256()
         for measurement in self.fitted.measurements:
             digest.update(repr((measurement.clique, measurement.counts.shape)).encode())
@@ -191,8 +193,7 @@ class Synthetic:
 
     def count(self, where: Condition) -> CountEstimate:
         """The expected number of rows that meet a condition, such as
-        `{"ward": ["surgery"], "age": (18, 64)}`, exactly by the model, and what is known of its
-        error."""
+        `{"ward": ["surgery"], "age": (18, 64)}`, exactly by the model, with error and bounds."""
         names = sorted(where, key=self._find_position)
         weights = {
             name: find_weights(self.columns[self._find_position(name)], where[name])
@@ -351,8 +352,8 @@ class ErrorPrediction:
     """The expected total variation distance of a marginal from the source's by noise alone; None
     where it was not measured.
 
-    `at_most` bounds the distance of a pair that was not measured, model and noise together, with
-    95% confidence, by how much worse the last chosen pair fitted. None where that says nothing.
+    `at_most` bounds the distance of a pair that was not measured, by model and noise together, with
+    95% confidence: a chosen pair had fitted about as badly or worse. None where no bound is known.
     """
 
     columns: tuple[str, ...]

@@ -68,11 +68,11 @@ def check_earlier(
 
 
 def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
-    """Whether an earlier table is the one that its certificate commits to, by the key that signed
-    the later one.
+    """Whether an earlier table is as its own certificate commits to it, signed by the key that
+    signed the later table.
 
-    Else the releases that it names may not be those that its numbers are from, and a certificate of
-    what starts from it could state too small a loss.
+    Else its numbers may come from other releases than those that it names, and the certificate of
+    the later table could state too small a loss.
     """
     if earlier.signed is None or later is None:
         return False
