@@ -157,7 +157,7 @@ class EmbeddedCurator:
     def rehearse(self, request: Request, longest_s: float | None = None) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal.
 
-        The engine has `longest_s` seconds for a statement.
+        The engine has `longest_s` seconds for each statement; None is no limit.
         """
         if self._rehearsals is None:
             from dither.steward.rehearsal import Rehearsals

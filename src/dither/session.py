@@ -359,7 +359,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         return offered, replace(preview, earlier=None if earlier is None else earlier.describe())
 
     def _preview_charge(self, question: Asked, fresh: bool) -> Preview:
-        """What one answer would cost, without its errors; of `fresh` ones none is looked for."""
+        """Preview what an answer costs, without its errors; `fresh` looks for no stored one."""
         view = self._view()
         bound = self._offers.bind(question)
         price = read_price(question, bound.dialect)

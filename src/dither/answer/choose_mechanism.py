@@ -311,9 +311,9 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
 
     A threshold with Gaussian noise selects keys. It is priced in rho, which an epsilon buys where
     the pot states a delta for each question, and it needs fewer owners where one unit has many
-    keys. Quantiles may count rows one by one, which is another law where units are replaced, and
-    in rho where one group can have only a part of a unit's rows. Gaussian noise alone may be
-    charged by its exact curve where epsilons are added up.
+    keys. Gaussian noise alone may be charged by its exact curve where epsilons are added up.
+    Quantiles may count rows one by one: that is another law where units are replaced, and in rho,
+    where one group can have only a part of a unit's rows.
     """
     renewals: list[Renewal] = [{}]
     if pricing.laws == FIRST_LAWS:
@@ -325,8 +325,9 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
     is_converted = pricing.price.epsilon is not None and can_buy_rho(pricing.view)
     if is_converted and adds_up_epsilons(pricing.view) and is_noise_alone:
         renewals += [{**renewal, **BY_EXACT_CURVE} for renewal in renewals]
-    is_other = pricing.price.epsilon is None or pricing.analyses.catalog.neighbours == "replace"
-    if is_other and any(isinstance(query, Quantiles) for query in recipe.queries):
+    is_replaced = pricing.analyses.catalog.neighbours == "replace"
+    has_law_by_rows = is_replaced or pricing.price.epsilon is None
+    if has_law_by_rows and any(isinstance(query, Quantiles) for query in recipe.queries):
         renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
     return renewals
 

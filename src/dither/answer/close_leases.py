@@ -1,8 +1,8 @@
-"""Leases that an interrupt leaves open: closed where a command of a connection ends with an error.
+"""Close leases that an interrupt leaves open, where a command of a connection ends with an error.
 
-A lease is charged in a thread that no interrupt reaches. One that comes after that thread is done,
-and before the caller is in the lease's `with` block, finds a lease that nobody holds: its outputs
-would be stored when Python exits, and a kill before that would count as an incident.
+A lease is charged in a thread that no interrupt reaches. An interrupt after that thread is done,
+and before the caller is in the lease's `with` block, leaves a lease that nobody holds: its outputs
+would be stored only when Python exits, and a kill before that would count as an incident.
 """
 
 from __future__ import annotations
@@ -14,29 +14,31 @@ from typing import ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-GUARDS = 6
+_GUARDS = 6
+"""How often an interrupt may come while leases are being closed: each one ends a guard."""
 _TRIES = 100
+"""How often the closing of one lease is tried again after an interrupt."""
 
 
 def close_left_leases(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A command that closes the leases it opened where it ends with an error, as on Ctrl-C.
+    """Make a command close the leases that it opened where it ends with an error, as on Ctrl-C.
 
     Leases of other threads, and those that were open before, stay open.
     """
 
     @wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        return _run_guarded(lambda: command(*args, **kwargs), GUARDS)
+        return _run_guarded(lambda: command(*args, **kwargs), _GUARDS)
 
     return run
 
 
 def _run_guarded(command: Callable[[], Result], guards: int) -> Result:
-    """Run a command, and close what it left open.
+    """Run a command, and close the leases that it left open where it ends with an error.
 
     An interrupt that comes while leases are being closed is caught by the next guard.
     """
-    from dither.privacy.kernel.lease import list_open_leases  # with the engine's libraries
+    from dither.privacy.kernel.lease import list_open_leases  # it loads the engine's libraries
 
     before = list_open_leases()
     try:

@@ -39,7 +39,7 @@ NAMES = ("a", "b")
 PEOPLE: Rows = np.array([[0, 0]] * 12 + [[1, 0]] * 3)
 TARGET: Rows = np.array([[1, 1]])
 EDGE_SHARE = Fraction(4, 5)
-"""Of the people without the target 12 of 15 have the value 0: a target with 1 moves the edge."""
+"""12 of the 15 people beside the target have the value 0: a target with 1 moves this quantile."""
 _MOST_ROWS = 1000
 
 

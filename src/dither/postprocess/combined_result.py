@@ -258,7 +258,7 @@ def _compute_table(
 
 
 def _compute_rows(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The rows of a statement: read off a table where it only picks columns, else by the engine."""
+    """Compute the rows of a statement, by the engine where it does more than pick columns."""
     rows = select_plain_columns(statement, tables)
     return run_statement(statement, tables) if rows is None else rows
 

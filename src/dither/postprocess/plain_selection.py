@@ -1,14 +1,14 @@
-"""Statements that only pick columns of one answer: no engine is started for them.
+"""Answer statements that only pick columns of one table without an engine.
 
 To start an engine takes longer than to pick columns. `SELECT "a", b AS c FROM part ORDER BY a` is
-read off the table. Any other statement, and any column of a type that an engine might hand back
+read off the table. Any other statement, and any column of a type that an engine might return
 differently, is left to the engine.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -17,7 +17,8 @@ _LIST = rf"(?:(?:{_NAME})(?: AS (?:{_NAME}))?(?:, |(?= FROM |$)))+"
 _STATEMENT = re.compile(rf"SELECT ({_LIST}) FROM ({_NAME})(?: ORDER BY ({_LIST}))?")
 _OUTPUT = re.compile(rf"({_NAME})(?: AS ({_NAME}))?")
 _WORDS = {"distinct", "all", "desc", "null", "true", "false"}
-_SAME_TYPES = (
+"""Words of SQL that the patterns above would take for names."""
+_SAME_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_string,
     pa.types.is_int64,
     pa.types.is_float64,
@@ -25,11 +26,11 @@ _SAME_TYPES = (
     pa.types.is_date32,
     pa.types.is_decimal128,
 )
-_SORTED_TYPES = (pa.types.is_string, pa.types.is_int64)
+_SORTED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (pa.types.is_string, pa.types.is_int64)
 
 
 def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table | None:
-    """The rows of a statement that only picks columns of one table; None for any other.
+    """Return the rows of a statement that only picks columns of one table; None for any other.
 
     >>> table = pa.table({"a": ["y", "x"], "n": [1, 2]})
     >>> select_plain_columns('SELECT "n" AS m FROM part ORDER BY a', {"part": table}).to_pydict()
@@ -38,7 +39,7 @@ def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.T
     True
     """
     match = _STATEMENT.fullmatch(statement)
-    table = None if match is None else tables.get(_bare(match[2]))
+    table = None if match is None else tables.get(_strip_quotes(match[2]))
     if match is None or table is None:
         return None
     outputs = list(_read_list(match[1]))
@@ -58,18 +59,20 @@ def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.T
 
 
 def _read_list(text: str) -> Iterator[tuple[str, str]]:
-    """The columns of a list, each with the name that it gets."""
+    """Read a list of columns: their names, and the names that they get."""
     for match in _OUTPUT.finditer(text):
-        yield _bare(match[1]), _bare(match[2] or match[1])
+        yield _strip_quotes(match[1]), _strip_quotes(match[2] or match[1])
 
 
-def _bare(name: str) -> str:
+def _strip_quotes(name: str) -> str:
     return name.removeprefix('"').removesuffix('"')
 
 
-def _has_type(table: pa.Table, column: str, kinds: tuple[object, ...]) -> bool:
+def _has_type(
+    table: pa.Table, column: str, kinds: tuple[Callable[[pa.DataType], bool], ...]
+) -> bool:
     """Whether the table has one column of exactly this name, and it has one of these types."""
     if column.lower() in _WORDS or table.column_names.count(column) != 1:
         return False
     kind = table.schema.field(column).type
-    return any(callable(holds) and holds(kind) for holds in kinds)
+    return any(is_kind(kind) for is_kind in kinds)

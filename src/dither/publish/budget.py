@@ -44,10 +44,10 @@ class LabelledGuarantee:
 
 
 def label_running_sum(pot: Pot) -> str:
-    """What is added to the epsilon of a sum whose parts were priced one after the other.
+    """Write what follows the epsilon of a sum whose releases were priced one after the other.
 
-    Empty where budgets add up epsilons; a sum in another measure is converted, which holds at a
-    point fixed in advance alone (docs/proofs/filters.md#readings).
+    Empty where budgets add up epsilons. A sum in another measure is converted, and the conversion
+    holds only at a point that is fixed in advance (docs/proofs/filters.md#readings).
     """
     return "" if pot.rule.name in ("pure", "approx") else f", {AS_IF}"
 

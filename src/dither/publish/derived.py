@@ -91,8 +91,7 @@ def write_derived_body(
 
 
 def _is_one_plan(sources: Sequence[Release]) -> bool:
-    """Whether one plan fixed all prices: all sources were charged for this very answer, or there is
-    one."""
+    """Whether one plan fixed all prices: there is one source, or this answer paid for all."""
     return len(sources) == 1 or all(source.charges for source in sources)
 
 

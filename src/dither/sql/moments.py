@@ -90,7 +90,7 @@ def read_skewness(
 
 
 def _coarsen(value: Expression, question: QuestionDraft) -> Expression:
-    """A value on a grid so coarse that noise for its cubes can be drawn.
+    """Round a value to a grid so coarse that noise for its cubes can be drawn.
 
     The step is the least of 1, 2, 5, 10, ... of its own that leaves at most 65,536 of them: a value
     moves by at most a part in 65,536 of its range.

@@ -1,4 +1,4 @@
-"""Conditions of WHERE on a public table, taken to the table itself where that bounds a join."""
+"""Filter a public table by conditions of WHERE before it is joined, where fewer rows then match."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dither.sql.scope import Context, Field, Relation, Scope
 
 
 def join_conditions(conditions: list[Condition]) -> Condition:
+    """Make one condition of several, which holds where all of them do."""
     return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
 
 
@@ -38,8 +39,8 @@ def filter_public_rows(
 ) -> Relation:
     """Filter a public table by what WHERE says of it alone, where several rows of it may match.
 
-    An inner join and WHERE keep the same rows, and fewer rows of the table share a value. WHERE
-    stays as it is.
+    The result of an inner join with WHERE stays the same, and fewer rows of the table share a
+    value. WHERE stays as it is.
     """
     where = select.args.get("where")
     stability = context.analyse(right.plan).node
@@ -51,12 +52,13 @@ def filter_public_rows(
     scopes = Scope(context, left), Scope(context, right)
     terms = [term for term in flatten_chain(where.this, exp.And) if _reads_only(term, *scopes)]
     filtered = filter_relation(right, terms, context)
-    matches, fewer = (_count_matches(source, joined, context) for source in (right, filtered))
-    return filtered if fewer < matches else right
+    matches = _count_matches(right, joined, context)
+    matches_of_filtered = _count_matches(filtered, joined, context)
+    return filtered if matches_of_filtered < matches else right
 
 
 def _count_matches(source: Relation, joined: set[str], context: Context) -> int:
-    """The rows of a public source that may share a value of the joined columns; 0 if unknown."""
+    """Count the public rows that may share a value of the joined columns; 0 where not known."""
     stability = context.analyse(source.plan).node
     assert isinstance(stability, Public)
     try:

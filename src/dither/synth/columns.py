@@ -43,7 +43,7 @@ _TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
 class SynthColumn:
     """One column as codes: code c stands for grid integers from first + c * width on, `width` many;
     the last code is null where nulls are kept. `edges`, if any, are where bins after the first
-    begin, and `width` is that of all of them together. `is_bought` is about labels, `has_bought_edges` about edges."""
+    begin, and `width` is that of all of them together. `is_bought` is about labels."""
 
     name: str
     kind: str

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from dither.errors import DitherError
 
 COUNTED = 0.8
-"""The share of memory that DuckDB counts: told 2 GB, its process held 2.15 after 1e8 rows.
-
-With 0.7 the same registration ran out of memory."""
+"""The share of the stated memory that DuckDB may use: with 2 GB its process held 2.15 after 1e8
+rows. With a share of 0.7 the same registration ran out of memory."""
 MEMORY = re.compile(r"[1-9][0-9]{0,5}(MB|GB)")
 THREADS = re.compile(r"[1-9][0-9]{0,3}")
 

@@ -1,8 +1,8 @@
-"""How columns of a registered copy are compressed: narrow integers by the catalog.
+"""State how the columns of a registered copy are compressed: by the catalog, not by their rows.
 
-Left to itself the engine tries every way on every block and keeps the smallest, which takes a
-quarter of a registration and makes the way that a block is read depend on its rows. (A block of one
-value throughout is always stored as that value.)
+Left to itself the engine tries every compression on every block and keeps the smallest. That takes
+a quarter of a registration, and how a block is read then depends on its rows. (A block of one value
+throughout is always stored as that value.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dither.catalog import Table
 from dither.data.lower.columns import HASH_A, HASH_B, RANK, UNIT
 from dither.data.quoting import name
 
-_OF_OWNERS = (UNIT, RANK, HASH_A, HASH_B)
+_OWNER_COLUMNS = (UNIT, RANK, HASH_A, HASH_B)
 _NARROW = ("TINYINT", "SMALLINT", "INTEGER")
 
 
@@ -28,6 +28,6 @@ def create_copy_table(table: Table, columns: list[tuple[str, str]], *, has_runs:
 
 
 def _compress(column: str, kind: str, *, has_runs: bool) -> str:
-    if column in _OF_OWNERS and has_runs:
+    if column in _OWNER_COLUMNS and has_runs:
         return " USING COMPRESSION rle"
     return " USING COMPRESSION uncompressed" if kind in _NARROW else ""

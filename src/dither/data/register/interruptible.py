@@ -45,7 +45,7 @@ class _Work(Generic[T]):
             self.has_ended.set()
 
     def cancel(self) -> bool:
-        """Whether the work never began, and now never will."""
+        """Cancel the work unless it began; return whether it is cancelled."""
         return self._claim.acquire(blocking=False)
 
 

@@ -116,8 +116,8 @@ def count_rows(source: str) -> str:
 def add_units() -> str:
     """Write SQL that numbers the owners who were counted, after those that have a number.
 
-    A number only says who is who: it is the owner's place in the table of counts, which all threads
-    can write.
+    A number only says who is who: it follows from the owner's row in the table of counts, so that
+    all threads can write.
     """
     number = f"getvariable('dither_first') + {COUNTED}.rowid + 1"
     return (
@@ -144,8 +144,8 @@ def keep_rows_sql(
 ) -> str:
     """SQL: the rows of the copy, those of an owner side by side.
 
-    All rows of owners who need no ranking, with rank 0; and the first rows of the others. The hash
-    of an owner joins them last: rows side by side find it in a processor's cache.
+    All rows of owners who need no ranking, with rank 0; and the first rows of the others. Hashes of
+    owners are joined last: for rows side by side they are then in the processor's cache.
     """
     others = f"SELECT * FROM {UNITS} ANTI JOIN {RANKED} USING ({OWNER})"
     unranked = _join_numbers(

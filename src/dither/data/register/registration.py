@@ -64,8 +64,8 @@ Counts = list[tuple[str, int]]
 _TRUSTING = "statistics_propagation,compressed_materialization"
 """What the engine does by the statistics of a source."""
 _REORDERING = "join_order,build_side_probe_side"
-"""What puts owners through a table of rows, where it takes the rows for few: the rows of an owner
-would no longer lie side by side."""
+"""What may swap the sides of a join where the engine expects few rows. The rows of an owner would
+no longer lie side by side."""
 
 
 @dataclass(frozen=True)
@@ -270,18 +270,20 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
         registering.run(count_rows(rows))
         registering.run(add_units())
         registering.run(find_ranked(registering.catalog, table, rows))
-    quickly = choose_rows(registering.catalog, table, rows, registering.facts)
-    described = registering.connection.execute(f"DESCRIBE {quickly}").fetchall()
+    rows_by_prefix = choose_rows(registering.catalog, table, rows, registering.facts)
+    described = registering.connection.execute(f"DESCRIBE {rows_by_prefix}").fetchall()
     columns = [(str(row[0]), str(row[1])) for row in described]
     registering.run(create_copy_table(table, columns, has_runs=choose_rows is keep_rows_sql))
     registering.connection.execute(f"SET disabled_optimizers = '{_REORDERING}'")
     try:
-        registering.run(f"INSERT INTO {name(table.name)} {quickly}")
+        registering.run(f"INSERT INTO {name(table.name)} {rows_by_prefix}")
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
-        slowly = choose_rows(registering.catalog, table, rows, registering.facts, by_prefix=False)
-        registering.run(f"INSERT INTO {name(table.name)} {slowly}")
+        rows_by_digest = choose_rows(
+            registering.catalog, table, rows, registering.facts, by_prefix=False
+        )
+        registering.run(f"INSERT INTO {name(table.name)} {rows_by_digest}")
     finally:
         registering.connection.execute("RESET disabled_optimizers")
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS

@@ -227,8 +227,11 @@ class OuterProducts:
             return add_blocks(add_block, len(inputs), block)
 
     def _add_weighted_units(self, weights: Tensor, block: int) -> Tensor:
-        """The sum over units with a weight alone: empty slots, and units that are not sane, would
-        add exact zeros. Which rows a sum leaves out changes its rounding alone."""
+        """Add up the products of units whose weight is not 0.
+
+        Empty slots, and units that are not sane, would add exact zeros. Leaving them out changes
+        nothing but the rounding of the sum.
+        """
         units = weights.nonzero()[:, 0]
         inputs = self.inputs[:, 0].index_select(0, units)
         scales = weights[units].to(self.gradients.dtype)

@@ -15,7 +15,7 @@ from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 MAX_WIDTH = 10_000
 MOST_LIKE_STEPS = 4_000_000
-"""The most steps of LIKE for one text: about ten milliseconds."""
+"""The most steps of a LIKE pattern for one text: about ten milliseconds."""
 MOST_LISTED = 1000
 """The longest list of texts among which the index of a text is looked up."""
 
@@ -118,8 +118,8 @@ def count_like_steps(pattern: str, width: int) -> int:
     """Bound how many characters are compared to match a pattern with a text of so many characters.
 
     Without _ every piece between two % is searched for once, from left to right. With _ the engine
-    tries all places for each piece, in bytes (a character has at most 4), and for each of them all
-    places for the next piece.
+    tries each piece at every position, counted in bytes (a character has at most 4), and for each
+    of them the next piece at every later position.
 
     >>> count_like_steps("%ward%", 20), count_like_steps("a_c%", 20), count_like_steps("%a_c", 20)
     (80, 7, 567)

@@ -65,7 +65,7 @@ class _Job(Generic[T]):
             _running.discard(self)
 
     def cancel(self) -> bool:
-        """Whether the work never began, and now never will."""
+        """Cancel the work unless it began; return whether it is cancelled."""
         return self._claim.acquire(blocking=False)
 
     def wait(self) -> None:

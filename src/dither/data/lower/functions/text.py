@@ -30,8 +30,8 @@ def _label_sql(a: SqlArguments, result: Domain) -> str:
 def _index_sql(a: SqlArguments, result: Domain) -> str:
     """Write the code of a text in an ENUM of the list: the engine hashes it, however long the list.
 
-    Only a text of the list is cast. For any other the engine looks for words like it to write its
-    error, which takes a thousand times as long and would tell that there is one.
+    Only a text of the list is cast. For any other text the engine looks for similar words to write
+    an error, which takes a thousand times as long: the time would tell that there is such a text.
     """
     listed = ", ".join(a.sql[1:])
     code = f"CAST(enum_code(TRY_CAST({a.sql[0]} AS ENUM({listed}))) AS BIGINT)"

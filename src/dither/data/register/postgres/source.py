@@ -22,7 +22,7 @@ from dither.data.quoting import name
 from dither.data.quoting import table as quote_table
 from dither.data.register.source_types import SourceError
 
-_SLAB_BYTES = 1 << 22
+_CHUNK_BYTES = 1 << 22
 _IDS = ("smallint", "integer", "bigint", "text", "character varying", "character", "uuid")
 """Types of which equal values are one text, also of two of them: joined in the database, joined
 here. Numeric without decimals is another."""
@@ -96,7 +96,7 @@ class PostgresSource:
         return f"(SELECT {outputs} FROM {name(view)})"
 
     def _read_batches(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a query by COPY, slab by slab of whole rows."""
+        """Read the rows of a query by COPY, in chunks of whole rows."""
         written = f"COPY ({query}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
         with self._connection.cursor().copy(written) as copy:
             lines: list[bytes] = []
@@ -104,8 +104,8 @@ class PostgresSource:
             for line in copy:
                 lines.append(bytes(line))
                 size += len(line)
-                if size >= _SLAB_BYTES and _is_whole(slab := b"".join(lines)):
-                    yield from _parse_rows(slab, schema)
+                if size >= _CHUNK_BYTES and _is_whole(chunk := b"".join(lines)):
+                    yield from _parse_rows(chunk, schema)
                     lines.clear()
                     size = 0
             yield from _parse_rows(b"".join(lines), schema)
@@ -124,24 +124,24 @@ class PostgresSource:
             self._connection.close()
 
 
-def _is_whole(slab: bytes) -> bool:
-    """Whether bytes that the server wrote end with a row: outside quotes, of which a row has pairs.
+def _is_whole(chunk: bytes) -> bool:
+    """Whether bytes that the server wrote end where a row ends: all their quotes are in pairs.
 
     >>> _is_whole(b'"a","b"\\n'), _is_whole(b'"a","b\\n')
     (True, False)
     """
-    return slab.endswith(b"\n") and slab.count(b'"') % 2 == 0
+    return chunk.endswith(b"\n") and chunk.count(b'"') % 2 == 0
 
 
-def _parse_rows(slab: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
+def _parse_rows(chunk: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Parse rows as the server writes them: every value in quotes, a null without.
 
-    A person's text cannot end its own quotes, since the server doubles those inside; so rows are
-    read apart.
+    A person's text cannot end its own quotes, since the server doubles those inside. So no text
+    can add a row or a value.
     """
-    if not slab:
+    if not chunk:
         return []
-    reading = pacsv.ReadOptions(column_names=schema.names, block_size=max(_SLAB_BYTES, len(slab)))
+    reading = pacsv.ReadOptions(column_names=schema.names, block_size=max(_CHUNK_BYTES, len(chunk)))
     parsing = pacsv.ParseOptions(
         double_quote=True, escape_char=False, newlines_in_values=True, ignore_empty_lines=False
     )
@@ -151,7 +151,7 @@ def _parse_rows(slab: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
         null_values=[""],
         quoted_strings_can_be_null=False,
     )
-    table = pacsv.read_csv(pa.BufferReader(slab), reading, parsing, converting)
+    table = pacsv.read_csv(pa.BufferReader(chunk), reading, parsing, converting)
     return list(table.to_batches())
 
 
