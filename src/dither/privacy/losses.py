@@ -349,7 +349,7 @@ class FixedPlan(Composed):
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
 class FixedNoise(FixedPlan):
-    """A plan of Gaussian noise alone, all of one question: it pays the curve of their sum."""
+    """A plan of Gaussian noise alone, all of one question: rule approx charges its exact curve."""
 
     type = "fixed_noise"
 

@@ -18,7 +18,7 @@ GRAINS = 1 << 32
 
 @lru_cache(maxsize=256)
 def find_gaussian_epsilon(square: Fraction, delta: Fraction) -> Fraction:
-    """The epsilon of Gaussian noise alone at `delta`, rounded up to a multiple of 2**-32.
+    """Find the epsilon of Gaussian noise alone at `delta`, rounded up to a multiple of 2**-32.
 
     `square` is (sensitivity / sigma)^2.
 
@@ -48,11 +48,11 @@ def is_gaussian_within(square: Fraction, epsilon: Fraction, delta: Fraction) -> 
 
 
 def root_up(square: Fraction) -> Fraction:
-    """A root, rounded up."""
+    """Compute a square root, rounded up."""
     return Fraction(isqrt(int(square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
 
 
 def times_exponential(value: int, exponent: Fraction) -> int:
-    """value * e^exponent, rounded down."""
+    """Compute value * e^exponent, rounded down."""
     power = exp_minus(abs(exponent), BITS)
     return value * power.low >> BITS if exponent < 0 else (value << BITS) // power.high

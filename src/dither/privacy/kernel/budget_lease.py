@@ -28,9 +28,10 @@ class BudgetLease(Lease):
     def __init__(
         self, kernel: Kernel, price: Price, pot: str, version: Version | None = None
     ) -> None:
-        """Charge `pot` for the whole price; the version is that given, or that of now, to the end.
+        """Charge `pot` for the whole price.
 
-        It is read once: neighbours, unit and every step are those of one version.
+        The version is the given one, else that of now. It is read once, so that neighbours, unit
+        and every step are those of one version.
         """
         version = version or kernel.version
         self._adjacency = Adjacency(version.catalog.neighbours, version.catalog.unit.label)
@@ -76,7 +77,7 @@ class BudgetLease(Lease):
     def _check_step(self, priced: Priced) -> None:
         """Refuse a step that costs more than is left; it may be asked again for less.
 
-        A step for other neighbours or another unit is refused too: its cost says nothing of ours.
+        A step for other neighbours or another unit is refused too: its cost cannot be added here.
         """
         if (priced.loss.neighbours, priced.loss.unit) != self._adjacency:
             raise RefusedError(

@@ -51,7 +51,7 @@ MOST_COLUMNS = 1_000
 MOST_NUMBERS = 20_000_000
 MOST_HELD = 1_000_000
 TEXT_OF_A_ROW = 64
-"""So many characters of a text that is held count as one more row."""
+"""So many characters of texts that are held for a row count as one more row in memory."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Calibrated:
     """A step with the mechanism that the kernel will run for it.
 
     `width` is public: the noisy sum is cut off there. `copies` is how often the mechanism's loss
-    counts: once, or for each cell of one unit; a fraction counts its rho. `cells` is the number of
-    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile. `widths` are
-    those of a cell's numbers one by one, the largest of which is `width`: a count beside a large
-    sum is shown as narrow as it is. `largest_cells` bounds all cells together that an operator or a
-    utility takes.
+    counts: once, or for each cell of one unit; a fraction multiplies its rho. `cells` is how many
+    cells the listed keys have, `unlisted` the other keys, `points` the grid of a quantile. `widths`
+    are those of a cell's numbers one by one, the largest of which is `width`: a count beside a
+    large sum is shown as narrow as it is. `largest_cells` bounds all cells together that an
+    operator or a utility takes.
     """
 
     step: Step

@@ -17,7 +17,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
     ..._by_rows        both, with rows that leave and rows that come counted one by one
     rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
-    gaussian_by_curve  the same; alone in a question it has the rho of its exact curve
+    gaussian_by_curve  the same; alone in a question, rho is what epsilon buys by the exact curve
     scores_...         scale = 2 Delta / epsilon_i, or Delta / epsilon_i where scores are monotone
     linear_...         the same three on the product of a public operator with cells
     adaptive_blocks    splits and counts of blocks at epsilon_i, by their shares of it
@@ -77,7 +77,7 @@ __all__ = [
 
 
 BY_CURVE = "gaussian_by_curve"
-"""Rounded Gaussian noise. Where a question has no other, it costs its exact curve."""
+"""Rounded Gaussian noise, charged by its exact curve where a question has no other noise."""
 FIRST_LAWS = 1
 """The families of release 0.1, under which its answers are found again."""
 NEWEST_LAWS = 2

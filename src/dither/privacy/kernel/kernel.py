@@ -250,7 +250,7 @@ class Kernel:
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
         """MEASURE: run the statements, at most three times, always over the same sample.
 
-        All tries together have the time limit of the engine. Raises what the last try raised.
+        One limit of time holds for all tries together. Raises what the last try raised.
         """
         key = fresh_bytes(32)
         with limit_time(self.engine_limit_s, measurer.interrupt) as has_struck:

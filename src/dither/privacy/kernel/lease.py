@@ -103,8 +103,8 @@ class Lease:
     ) -> None:
         """Charge `pot` for the whole planned loss.
 
-        The version is that by which the loss was priced, else that of now, to the end. Refused
-        where another one was registered since.
+        The version is the one by which the loss was priced, else that of now, and stays so to the
+        end. Refused where another one was registered since.
         """
         self._kernel = kernel
         self._pot = pot
@@ -246,7 +246,7 @@ class Lease:
         return os.getpid() == self._process
 
     def fail(self, error: BaseException) -> None:
-        """End the lease with an incident: the charge stays, and nothing is stored."""
+        """End the lease and record an incident: the charge stays, and nothing is stored."""
         with self._lock:
             if self._open:
                 self._end()
@@ -310,7 +310,7 @@ _open_leases: set[Lease] = set()
 
 
 def list_open_leases() -> set[Lease]:
-    """The open leases that this thread opened."""
+    """List the open leases that this thread opened."""
     return {lease for lease in tuple(_open_leases) if lease.thread == threading.get_ident()}
 
 

@@ -145,8 +145,8 @@ class OnlineLease(BudgetLease):
 def _find_epoch(
     kernel: Kernel, cells: Cells, epoch_price: Fraction, pot: str
 ) -> tuple[ThresholdEpoch, str, Version]:
-    """The noises of an epoch over these cells, which the kernel copies first; their hash, and the
-    version that the noises are made for."""
+    """Find the noises of an epoch over these cells, which the kernel copies first. Return them with
+    the hash of the cells and the version that the noises are for."""
     priced = kernel.price(Request((Step(cells, "laplace", Fraction(1)),), Price(epoch_price), pot))
     copied = priced.request.steps[0].query
     assert isinstance(copied, Cells)

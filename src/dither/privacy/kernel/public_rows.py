@@ -16,7 +16,7 @@ MOST_PUBLIC_ROWS = 1_000_000
 
 
 def read_public_rows(kernel: Kernel, version: Version, table: str) -> Any:
-    """The pinned rows of a public table of one version, with its declared columns.
+    """Read the pinned rows of a public table of one version, with its declared columns.
 
     Raises RefusedError for a private table, before anything is read, and for a table of more rows
     than are handed out.

@@ -31,7 +31,9 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=256)
 def rho_on_curve(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The same where Gaussian noise stands alone: its exact curve needs less of it.
+    """Find the rho that an epsilon buys for Gaussian noise alone, by its exact curve.
+
+    It is larger than that of `rho_within`, so less noise is needed.
 
     >>> float(rho_on_curve(Fraction(1), Fraction(1, 10**6)))
     0.02803...
@@ -48,7 +50,7 @@ def rho_on_curve(epsilon: Fraction, delta: Fraction) -> Fraction:
 def _find_largest(
     epsilon: Fraction, delta: Fraction, start: Fraction, fits: Callable[[Fraction], bool]
 ) -> Fraction:
-    """The largest rho that fits, to six digits, up to `start`."""
+    """Find the largest rho up to `start` that fits, to six digits."""
 
     def lowered(step: int) -> Fraction:
         return start * Fraction(_LESS**step)

@@ -21,8 +21,10 @@ class TimeLimitError(Exception):
 def limit_time(
     seconds: float | None, interrupt: Callable[[], None]
 ) -> Iterator[Callable[[], bool]]:
-    """Call `interrupt` once the block has run for so many seconds, and again until it ends: it may
-    be between two statements. TimeLimitError at its end. Yields whether the limit has struck.
+    """Call `interrupt` once the block has run for so many seconds, and again until the block ends.
+
+    It may be between two statements the first time. Raises TimeLimitError at the end of the block.
+    Yields a function that tells whether the limit has struck.
     """
     struck, ended = threading.Event(), threading.Event()
 

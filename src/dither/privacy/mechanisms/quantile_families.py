@@ -2,12 +2,12 @@
 
 By the exponential mechanism, or by permute-and-flip.
 
-The choices in all cells together are one mechanism for the rows of a unit in all, or one for the
-rows in a cell for each of its g cells, or in rho for as many cells as its rows fill, whichever errs
-less (`choose_ranges`, `choose_row_ranges`). m quantiles are
-`levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels). A part of the share
-buys the ends of intervals, where asked for: two more bounded ranges for each quantile. Proof:
-docs/proofs/kernel.md#calibration.
+The choices in all cells together are one mechanism for all rows of a unit; or one for the rows in a
+cell, counted for each of the unit's g cells; or the same in rho, counted for as many cells as the
+unit's rows fill. The one that errs least is taken (`choose_ranges`, `choose_row_ranges`). m
+quantiles are `levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels). A part
+of the share buys the ends of intervals, where asked for: two more bounded ranges for each quantile.
+Proof: docs/proofs/kernel.md#calibration.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowRanges(NamedTuple):
     """How the rows of one unit are counted: rows of one mechanism, and how often it counts.
 
     `by_rows`: rows that leave and rows that come, one by one; else pairs of them, under replace.
-    A fraction of `copies` speaks of rhos alone.
+    `copies` is a fraction only in rho, which it multiplies.
     """
 
     rows: int
@@ -123,8 +123,8 @@ def choose_row_ranges(terms: StepTerms) -> RowRanges:
 
     All rows together, one by one, those that leave and those that come. Or cell by cell: under
     replace as pairs of one row that leaves and one that comes. In rho, cells with fewer rows count
-    less: as often as the rows of one cell go into all rows. Several quantiles double for pairs; one
-    of the share a/b moves by b.
+    less: all cells count as often as the rows of one cell go into all rows. Several quantiles
+    double for pairs; one of the share a/b moves by b.
     """
     query = terms.query
     assert isinstance(query, Quantiles)

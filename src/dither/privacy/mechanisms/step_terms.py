@@ -41,7 +41,7 @@ class StepTerms:
 class Built(NamedTuple):
     """A mechanism, and how often its loss counts: once, or for each cell of one unit.
 
-    A fraction counts its rho.
+    A fraction multiplies its rho.
     """
 
     mechanism: Mechanism
