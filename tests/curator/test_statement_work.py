@@ -13,10 +13,11 @@ import pytest
 
 from dither import steward
 from dither.catalog import parse
-from dither.curator.expression_work import REBUILT_CHARACTER_S, WIDE_DIVISION_S
+from dither.curator.expression_work import REBUILT_CHARACTER_S, WIDE, WIDE_DIVISION_S
 from dither.curator.noise_work import (
     FEW_STEPS,
     KEY_S,
+    MOST_COUNTERS,
     NUMBER_S,
     QUANTILE_S,
     SAMPLER_S,
@@ -25,6 +26,7 @@ from dither.curator.noise_work import (
 )
 from dither.curator.schedule import WORK_SHARE, count_slots
 from dither.curator.work_bounds import bound_work
+from dither.data.lower import cells, dialect
 from dither.embedded import EmbeddedCurator
 from dither.errors import QueryError, RefusedError
 from dither.laws.keys import KeyChanceLaw
@@ -127,6 +129,11 @@ def test_statements_of_the_red_team_hold_longer_than_they_took(con, sql, measure
     """Their slots were 0.5 to 2 s, and one person's rows decided whether they were missed."""
     held = SLOT_S * count_slots(SLOT_S, bound(con, sql))
     assert WORK_SHARE * held > measured_s
+
+
+def test_figures_copied_from_the_data_layer_are_those_of_the_data_layer():
+    """The curator may not import it."""
+    assert (WIDE, MOST_COUNTERS) == (dialect.WIDE, cells.MOST_SPOTS)
 
 
 def test_patterns_that_try_all_places_are_refused(con):

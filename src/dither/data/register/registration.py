@@ -270,22 +270,7 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
         registering.run(count_rows(rows))
         registering.run(add_units())
         registering.run(find_ranked(registering.catalog, table, rows))
-    rows_by_prefix = choose_rows(registering.catalog, table, rows, registering.facts)
-    described = registering.connection.execute(f"DESCRIBE {rows_by_prefix}").fetchall()
-    columns = [(str(row[0]), str(row[1])) for row in described]
-    registering.run(create_copy_table(table, columns, has_runs=choose_rows is keep_rows_sql))
-    registering.connection.execute(f"SET disabled_optimizers = '{_REORDERING}'")
-    try:
-        registering.run(f"INSERT INTO {name(table.name)} {rows_by_prefix}")
-    except duckdb.InvalidInputException as error:
-        if TIE not in str(error):
-            raise
-        rows_by_digest = choose_rows(
-            registering.catalog, table, rows, registering.facts, by_prefix=False
-        )
-        registering.run(f"INSERT INTO {name(table.name)} {rows_by_digest}")
-    finally:
-        registering.connection.execute("RESET disabled_optimizers")
+    _write_rows(registering, table, choose_rows, rows)
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
     registering.units = registering.count(
         f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
@@ -304,6 +289,28 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
             "room and does not follow the data"
         )
     return done
+
+
+def _write_rows(
+    registering: _Registering, table: Table, choose_rows: Callable[..., str], rows: str
+) -> None:
+    """Write the rows of the copy that `choose_rows` keeps of `rows`, those of an owner together."""
+    rows_by_prefix = choose_rows(registering.catalog, table, rows, registering.facts)
+    described = registering.connection.execute(f"DESCRIBE {rows_by_prefix}").fetchall()
+    columns = [(str(row[0]), str(row[1])) for row in described]
+    registering.run(create_copy_table(table, columns, has_runs=choose_rows is keep_rows_sql))
+    registering.connection.execute(f"SET disabled_optimizers = '{_REORDERING}'")
+    try:
+        registering.run(f"INSERT INTO {name(table.name)} {rows_by_prefix}")
+    except duckdb.InvalidInputException as error:
+        if TIE not in str(error):
+            raise
+        rows_by_digest = choose_rows(
+            registering.catalog, table, rows, registering.facts, by_prefix=False
+        )
+        registering.run(f"INSERT INTO {name(table.name)} {rows_by_digest}")
+    finally:
+        registering.connection.execute("RESET disabled_optimizers")
 
 
 def _finish_table(registering: _Registering, table: Table, counts: Counts) -> Repairs:
