@@ -8,8 +8,8 @@ alone: docs/proofs/stability.md#registration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -98,6 +98,15 @@ class _Registering:
         """Execute a long statement, telling `share` how far the engine is."""
         with watch_progress(self.connection, self.share):
             self.connection.execute(sql)
+
+    @contextmanager
+    def without_optimizers(self, names: str) -> Iterator[None]:
+        """Keep some of the engine's optimizers off for the statements of this block."""
+        self.connection.execute(f"SET disabled_optimizers = '{names}'")
+        try:
+            yield
+        finally:
+            self.connection.execute("RESET disabled_optimizers")
 
     def count(self, sql: str) -> int:
         # all of them: a connection with rows left to fetch takes no reader
@@ -299,18 +308,16 @@ def _write_rows(
     described = registering.connection.execute(f"DESCRIBE {rows_by_prefix}").fetchall()
     columns = [(str(row[0]), str(row[1])) for row in described]
     registering.run(create_copy_table(table, columns, has_runs=choose_rows is keep_rows_sql))
-    registering.connection.execute(f"SET disabled_optimizers = '{_REORDERING}'")
-    try:
-        registering.run(f"INSERT INTO {name(table.name)} {rows_by_prefix}")
-    except duckdb.InvalidInputException as error:
-        if TIE not in str(error):
-            raise
-        rows_by_digest = choose_rows(
-            registering.catalog, table, rows, registering.facts, by_prefix=False
-        )
-        registering.run(f"INSERT INTO {name(table.name)} {rows_by_digest}")
-    finally:
-        registering.connection.execute("RESET disabled_optimizers")
+    with registering.without_optimizers(_REORDERING):
+        try:
+            registering.run(f"INSERT INTO {name(table.name)} {rows_by_prefix}")
+        except duckdb.InvalidInputException as error:
+            if TIE not in str(error):
+                raise
+            rows_by_digest = choose_rows(
+                registering.catalog, table, rows, registering.facts, by_prefix=False
+            )
+            registering.run(f"INSERT INTO {name(table.name)} {rows_by_digest}")
 
 
 def _finish_table(registering: _Registering, table: Table, counts: Counts) -> Repairs:
@@ -352,11 +359,8 @@ def _make_repaired(
     optimizer that trusts them leaves repairs out, by other people's rows.
     """
     sql, _ = repaired_rows_sql(registering.catalog, table, rows, registering.facts, types)
-    registering.connection.execute(f"SET disabled_optimizers = '{_TRUSTING}'")
-    try:
+    with registering.without_optimizers(_TRUSTING):
         registering.run(f"CREATE OR REPLACE TEMP TABLE dither_repaired AS {sql}")
-    finally:
-        registering.connection.execute("RESET disabled_optimizers")
 
 
 def _repair_lines(registering: _Registering, table: Table) -> int:
