@@ -184,8 +184,11 @@ class SynthAsker:
         labels_epsilon: Number | None = None,
         start_from: object = None,
     ) -> Synthetic:
-        """One table. Labels of undeclared categories are those of an earlier table that it starts
-        from, or are bought first, by a charge of their own."""
+        """Make one table out of one lease.
+
+        Labels of undeclared categories are those of an earlier table that it starts from, or are
+        bought first, by a charge of their own.
+        """
         names = self._list_names(table, columns)
         check_bins(bins or {}, names)
         bins = reuse_edges(bins or {}, start_from)
@@ -220,7 +223,7 @@ class SynthAsker:
         return self._fit(plan_with, bins, wishes, price, start, sources)
 
     def run(self, terms: Mapping[str, Any]) -> Synthetic:
-        """The table that the terms of a job describe, out of one lease."""
+        """Make the table that the terms of a job describe, out of one lease."""
         plan_with = partial(
             self._plan,
             terms["table"],
@@ -292,7 +295,7 @@ class SynthAsker:
         method: str,
         bins: Bins | None,
     ) -> SyntheticPair:
-        """Two linked tables out of one lease."""
+        """Make two linked tables out of one lease."""
         chosen = {name: tuple(names) for name, names in columns.items()}
         bins = bins or {}
         plan_with = partial(self._plan_linked, parent, child, chosen, method)
@@ -313,7 +316,7 @@ class SynthAsker:
         return self._measure_linked(plan_with, bins, wishes, price)
 
     def run_linked(self, terms: Mapping[str, Any]) -> SyntheticPair:
-        """The linked tables that the terms of a job describe, out of one lease."""
+        """Make the linked tables that the terms of a job describe, out of one lease."""
         chosen = {name: tuple(names) for name, names in terms["columns"].items()}
         price = read_terms_price(terms)
         bins = terms["bins"]

@@ -193,7 +193,7 @@ def measure_linked(
     lease: StepLease,
     facts: Mapping[str, Any],
 ) -> SyntheticPair:
-    """Parent, numbers of rows and child, out of what a lease has left."""
+    """Measure parent, numbers of rows and child out of what a lease has left."""
     whole = lease.left
     share = LeaseShare(lease, whole * PARENT_SHARE)
     steps = open_steps(plan.parent, analyses, price, share)

@@ -146,16 +146,16 @@ def _write_rules(synthetic: Synthetic, rows: pa.Table) -> str:
 
 
 def _write_bins(synthetic: Synthetic) -> str:
-    """Write the edges of bins, if any, and what those cost that were bought."""
-    prices = {step.columns[0]: step for step in synthetic.released if step.kind == "edges"}
+    """Write the edges of bins, if any; of bought ones also the price and the error."""
+    bought = {step.columns[0]: step for step in synthetic.released if step.kind == "edges"}
     measure = _find_measure(synthetic)
     sentences = []
     for column in synthetic.columns:
         if not column.edges:
             continue
         sentences.append(column.write_edges())
-        if column.name in prices:
-            step = prices[column.name]
+        if column.name in bought:
+            step = bought[column.name]
             sentences[-1] += (
                 f" at {measure} {_write_price(step.price)} of the lease, each off by at most "
                 f"{step.error:,.0f} rows in rank with 95% confidence"
@@ -296,11 +296,11 @@ def _write_errors(synthetic: Synthetic) -> Html:
     if not unmeasured:
         return join([write_element("p", note), table])
     of_model = (
-        "Of pairs that were not measured the model says what they are. The share of rows that it "
-        "puts into a wrong cell is bounded, noise and model together, by how badly the last "
+        "Counts of pairs that were not measured are guesses of the model. The share of rows that "
+        "it puts into a wrong cell is bounded, noise and model together, by how badly the last "
         "measured pair had fitted, with 95% confidence; true shares are mostly far below. For "
-        "any other columns, count(where) gives the least and the most rows that what was measured "
-        "allows."
+        "any other columns, count(where) gives the least and the most rows that the measured "
+        "counts allow."
     )
     details = write_details(
         f"{len(unmeasured)} pairs were not measured",
@@ -337,7 +337,7 @@ def _write_steps(synthetic: Synthetic) -> Html:
 
 
 def _write_step_error(step: ReleasedStep) -> str:
-    """Write the error of a step: of counts the standard error, of edges that of their ranks."""
+    """Write the standard error of counts, or how far the ranks of edges may be off."""
     if step.kind == "edges":
         return f"ranks within {format_number(step.error)}"
     return format_number(step.error) if step.error else "a choice"
