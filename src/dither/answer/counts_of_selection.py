@@ -37,19 +37,12 @@ def count_by_selection(recipe: Recipe, analyses: Analyses) -> Recipe | None:
     return _leave_out_columns(replace(recipe, sets=sets, outputs=_add_notes(recipe, counted)))
 
 
-def is_count_of_selection(recipe: Recipe, query: int) -> bool:
-    """Whether numbers of this query are counts of a selection."""
-    return isinstance(recipe.queries[query], Keys)
-
-
 def _list_plain_atoms(recipe: Recipe) -> set[int]:
     """The atoms that are read as columns of their own alone, where all keys are shown."""
     if recipe.having is not None or recipe.limit is not None or recipe.offset:
         return set()
     values = [output.formula for output in recipe.outputs if output.role == "value"]
-    read = {
-        atom for value in values if not isinstance(value, Noisy) for atom in atoms_of(value)
-    }
+    read = {atom for value in values if not isinstance(value, Noisy) for atom in atoms_of(value)}
     return {value.atom for value in values if isinstance(value, Noisy)} - read
 
 
@@ -105,7 +98,7 @@ def _leave_out_columns(recipe: Recipe) -> Recipe:
     """The recipe without the columns of counts and sums that no atom reads any more."""
     read = sorted({position for of in recipe.sets for position in of.positions})
     queries = list(recipe.queries)
-    moved = {}
+    moved = dict[tuple[int, int], tuple[int, int]]()
     for index, query in enumerate(queries):
         columns = [column for number, column in read if number == index]
         if isinstance(query, Cells) and columns:

@@ -49,7 +49,8 @@ def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) 
 def _select(calibrated: Calibrated, owners: Exact, source: Words) -> dict[OpenKey, int]:
     """Choose the keys that may be shown, from the exact number of units of each key.
 
-    Each has what the mechanism said of it: 1, or its noisy count. Keys are sorted first, so that the order of the answer tells nothing about the rows.
+    Each has what the mechanism said of it: 1, or its noisy count. Keys are sorted first, so that
+    the order of the answer tells nothing about the rows.
     """
     keys = sorted(owners, key=lambda labels: [(label is None, label or "") for label in labels])
     counts = np.array([owners[key] for key in keys], np.int64)
