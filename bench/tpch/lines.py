@@ -65,8 +65,9 @@ REASONS = {
     18: "GROUP BY a text",
     20: "rows of public tables that rows of people choose",
 }
-NOISE = (8, 19)
-"""Questions that rest on a dozen people at this scale: the preview must call them noise."""
+NOISE = (8, 15, 17, 19)
+"""Questions that rest on a dozen people, or on rows or groups that noise chooses, at this scale:
+the preview must say what would be noise."""
 SLOW = 3.0
 """Seconds above which a question is asked once, and no ladder of limits is tried."""
 CLAMP_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)

@@ -30,6 +30,7 @@ _ROUNDING = 1e-9
 class ShownCountLaw(GaussianErrorLaw):
     """Integer Gaussian noise on a number of owners, given that their sum reached a threshold.
 
+    >>> from fractions import Fraction
     >>> law = ShownCountLaw(Fraction(10), 54)
     >>> law.interval(0.95), law.find_lower_ends([54, 75, 300], 0.95)
     (20, [1, 53, 280])
