@@ -17,7 +17,7 @@ from tests.answer import asked
 BY_DIAGNOSIS = "SELECT diagnosis, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY diagnosis"
 OWNERS = "SELECT DISTINCT patient_id, diagnosis FROM visits"
 ONCE = f"SELECT diagnosis, COUNT(*) AS n FROM ({OWNERS}) GROUP BY diagnosis"
-TERMS = {"rule": "zcdp", "rho": 1000, "epsilon": None, "ceiling": 1000}
+TERMS = {"rule": "zcdp", "rho": 10_000, "epsilon": None, "ceiling": 10_000}
 ZCDP = {**TERMS, "delta_conversion": "1e-6", "delta_selection": "1e-4"}
 
 
@@ -74,6 +74,26 @@ def test_the_answer_is_what_was_released(con):
     assert any(NOTE in note for note in answer.footnotes)
     again = con.sql(BY_DIAGNOSIS, rho=20)
     assert again.info["repeated"] and again.to_dict() == answer.to_dict()
+
+
+@pytest.mark.parametrize("sql", [BY_DIAGNOSIS, ONCE])
+def test_at_a_high_price_the_answer_is_the_number_of_people(con, sql):
+    """20 keys a person: sigma^2 = 20 / 1,200, so that noise other than 0 has a chance of e^-30."""
+    rows = asked.few_rows(60)["visits"]
+    owners = Counter(
+        diagnosis for _, diagnosis in {(row["patient_id"], row["diagnosis"]) for row in rows}
+    )
+    assert list_families(con, sql, rho=600) == ["counted_keys"]
+    answer = con.sql(sql, rho=600).to_dict()
+    assert set(answer["diagnosis"]) == {key for key, count in owners.items() if count > 2}
+    for key, count in zip(answer["diagnosis"], answer["n"], strict=True):
+        assert count == owners[key]
+
+
+def test_within_finds_a_price_for_the_count(con):
+    preview = con.preview(BY_DIAGNOSIS, within=10)
+    assert preview.columns[0].half_width <= 10
+    assert con.preview(BY_DIAGNOSIS, rho=preview.price * 9 / 10).columns[0].half_width > 10
 
 
 def test_intervals_reach_down_at_the_threshold(con):
