@@ -97,6 +97,8 @@ def _write_number(number: object, factor: float = 1, unit: str = "") -> str:
 def _write_verdict(bench_line: dict[str, object]) -> str:
     """Whether the target was met; a line may have none, or may not have been measured."""
     if bench_line["ok"] is None:
+        if bench_line["ours_s"] is not None and bench_line["base_s"] is None:
+            return "not judged"
         return "skipped" if bench_line["ratio"] is None else "no target"
     return "yes" if bench_line["ok"] else "NO"
 

@@ -19,7 +19,7 @@ from dither.privacy.kernel.rho_within import rho_on_curve, rho_within
 from dither.privacy.losses import Adjacency
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 from dither.privacy.mechanisms.box import UnitBox
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
+from dither.privacy.mechanisms.gaussian_keys import CountedKeys, GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.quantile import Quantile, rank_sensitivity
 from dither.privacy.mechanisms.quantiles import JointQuantiles
@@ -47,6 +47,7 @@ def list_selections() -> list[dict[str, object]]:
         owners, before = (find_error_law(rule).size_shown(MEDIAN) for rule in (ours, base))
         name = f"owners of a key that is shown every other time, {groups} keys a person"
         lines.append(line(name, owners, before, promised / before, unit="owners"))
+    lines += list_counts()
     rho, groups = Fraction(1, 20), 10
     both = [
         law.for_rho(rho, DELTA, groups=groups, adjacency=REPLACE).threshold
@@ -54,6 +55,22 @@ def list_selections() -> list[dict[str, object]]:
     ]
     lines.append(line("threshold under replace, 10 keys", *both, 76 / 77, unit="owners"))
     return lines
+
+
+def list_counts() -> list[dict[str, object]]:
+    """COUNT(DISTINCT person) by an undeclared key, ten keys a person: the selection's own count,
+    and one that is bought with three quarters of the price."""
+    ours = CountedKeys.for_rho(rho_within(EPSILON, DELTA / 2), DELTA / 2, groups=10)
+    base = IntegerLaplace.for_epsilon(EPSILON * 3 / 4, Sensitivity.of(cells=10))
+    before = ThresholdKeys.for_rho(rho_within(EPSILON / 4, DELTA / 2), DELTA / 2, groups=10)
+    deviations = [
+        float(law.variance) ** 0.5 for law in (find_error_law(ours, 1), find_error_law(base))
+    ]
+    owners = [find_error_law(rule).size_shown(MEDIAN) for rule in (ours, before)]
+    return [
+        line("deviation of the people of a key, 10 keys", *deviations, 0.79, unit="people"),
+        line("owners of a key shown every other time beside them", *owners, 0.3, unit="owners"),
+    ]
 
 
 def list_boxes() -> list[dict[str, object]]:

@@ -6,12 +6,14 @@ from -5 to 5. Laplace noise of scale 3 / epsilon lies beyond ln(20) * 3 / epsilo
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import dither
 from dither import steward
+from dither.answer.preview_noise import note_largest_group
 from dither.state import State
 from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 
@@ -70,3 +72,37 @@ def test_averages_of_averages_and_of_counts_are_no_noise_any_more(connection):
 def test_the_words_are_below_the_table(connection):
     lines = connection.preview("SELECT COUNT(*) AS n FROM visits", epsilon=0.001).lines()
     assert any(line.startswith(f"n: {WORDS}") for line in lines)
+
+
+def test_how_many_rows_add_up_to_the_noise_where_they_are_many(connection):
+    """ln(20) * 3 / epsilon rows of a count: 899 at epsilon 0.01, fewer than 500 at 0.02."""
+    question = "SELECT COUNT(*) AS n FROM visits"
+    said = "is as much as 899 rows add at most: from so many or fewer the answer would be noise"
+    assert said in preview_notes(connection, question, 0.01)
+    assert "would be noise" not in preview_notes(connection, question, 0.02)
+
+
+def test_a_sum_over_fewer_rows_than_the_noise(connection):
+    """Scores are at most 5 in size: ± 449 of three rows a person is more than 80 rows can add."""
+    question = "SELECT SUM(score) AS s FROM visits"
+    assert f"{WORDS}: ±" in preview_notes(connection, question, 0.1, group_size=80)
+    assert "is more than 80 rows can add" in preview_notes(connection, question, 0.1, group_size=80)
+    assert WORDS not in preview_notes(connection, question, 0.1, group_size=95)
+
+
+def test_a_part_that_waits_for_a_number_is_previewed(connection):
+    """The second answer is not previewed by its own text, which the first one completes."""
+    question = "SELECT SUM(score) AS s FROM visits WHERE score < (SELECT AVG(score) FROM visits)"
+    preview = connection.preview(question, epsilon=0.02)
+    assert len(preview.columns) == 2
+    notes = "; ".join(preview.columns[1].notes)
+    assert "would be noise" in notes and "waits for the number of another answer" in notes
+    assert not preview.stored
+    assert preview.charged.amount <= preview.price
+
+
+def test_which_group_is_largest_would_be_noise():
+    """By a size that was bought: 100 beside 60 in one group, and 900 in all groups at once."""
+    assert note_largest_group(900.0, 60.0, Fraction(100))
+    assert not note_largest_group(90.0, 60.0, Fraction(100))
+    assert not note_largest_group(900.0, 160.0, Fraction(100))  # that one group is noise says more

@@ -61,6 +61,7 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "joint_scores_exponential",
         "adaptive_blocks",
         "gaussian_by_curve",
+        "counted_keys",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

@@ -7,6 +7,7 @@ import itertools
 import math
 from fractions import Fraction as F
 
+import numpy as np
 import pytest
 
 from dither import RefusedError
@@ -15,7 +16,7 @@ from dither.privacy.charges.rules import Rule, charge
 from dither.privacy.kernel import calibrate as calibration
 from dither.privacy.kernel.calibrate import Calibrated, loss_of
 from dither.privacy.kernel.request import Price, Request, Step
-from dither.privacy.mechanisms.gaussian_keys import ThresholdKeys
+from dither.privacy.mechanisms.gaussian_keys import CountedKeys, ThresholdKeys
 from tests.datasets.clinic import catalog
 from tests.kernel.calibrating import calibrate
 
@@ -38,6 +39,7 @@ MIXED = {
     "laplace": request((KEYS, "threshold_keys", 1), (COUNT, "laplace", 3)),
     "box": request((KEYS, "threshold_keys", 1), (BOTH, "box", 3), epsilon=F(1, 10)),
     "quantile": request((KEYS, "threshold_keys", 2), (MEDIAN, "permute_and_flip", 1), epsilon=4),
+    "counts of the selection": request((KEYS, "counted_keys", 1), (COUNT, "laplace", 3)),
     "two selections": request(
         (KEYS, "threshold_keys", 1),
         (COUNT, "laplace", 3),
@@ -147,6 +149,60 @@ def test_no_set_of_keys_and_counts_exceeds_the_price(epsilon):
     steps = calibrate(asked, catalog(**OPEN), F(1, 10))
     assert charge_of(asked, steps, F(1, 10))[0] <= epsilon
     assert find_worst_delta(steps, epsilon) <= 0.1
+
+
+def list_counted_atoms(
+    keys: CountedKeys, scale: float, before: int, after: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `list_key_atoms`, where every count that the selection releases is an outcome of its own:
+    hidden, or shown with v = owners + Z from the threshold on, beside the other noisy count."""
+    reach = keys.threshold + math.ceil(9 * keys.sigma) + 8
+    noise = np.arange(-2 * reach, 2 * reach)
+    weights = np.exp(-(noise**2) / (2 * float(keys.sigma) ** 2))
+    weights /= weights.sum()
+    values = np.arange(keys.threshold, reach)
+    laws = []
+    higher = 1 / (1 + math.exp(-1 / scale))
+    ratios = (higher, 1 - higher)
+    for owners, beside in ((before, ratios), (after, ratios[::-1])):
+        shown = weights[values - owners + 2 * reach] if owners else np.zeros(len(values))
+        halves = (1.0,) if 0 in (before, after) else beside
+        laws.append(np.append(np.multiply.outer(shown, halves).ravel(), 1 - shown.sum()))
+    return laws[0], laws[1]
+
+
+def find_worst_counted_delta(keys: CountedKeys, scale: float, epsilon: F) -> float:
+    """The largest hockey-stick divergence over all neighbours of a unit with two keys."""
+    crowds = (0, 1, 3, keys.threshold - 1, keys.threshold + 4)
+    worst = 0.0
+    for others in itertools.combinations_with_replacement(crowds, 2):
+        for moves in ([(n, n + 1) for n in others], [(n + 1, n) for n in others]):
+            atoms = [list_counted_atoms(keys, scale, *move) for move in moves]
+            p, q = (np.multiply.outer(atoms[0][side], atoms[1][side]) for side in (0, 1))
+            excess = p - math.exp(epsilon) * q
+            worst = max(worst, float(excess[excess > 0].sum()))
+    return worst
+
+
+@pytest.mark.parametrize("epsilon", [F(1, 2), F(2)])
+def test_no_set_of_keys_and_counts_of_the_selection_exceeds_the_price(epsilon):
+    """By the exact law of all that leaves, on all neighbours; what the kernel charges is at most
+    epsilon at a tenth."""
+    asked = request((KEYS, "counted_keys", 1), (COUNT, "laplace", 1), epsilon=epsilon)
+    (keys, cells) = calibrate(asked, catalog(**OPEN), F(1, 10))
+    assert charge_of(asked, (keys, cells), F(1, 10))[0] <= epsilon
+    scale = float(cells.mechanism.scale)
+    assert find_worst_counted_delta(keys.mechanism, scale, epsilon) <= 0.1
+
+
+def test_a_selection_that_counts_at_half_its_noise_is_caught():
+    """Planted: the counts of the selection with twice the rho that is charged, and more."""
+    asked = request((KEYS, "counted_keys", 1), (COUNT, "laplace", 1), epsilon=F(1, 2))
+    (keys, cells) = calibrate(asked, catalog(**OPEN), F(1, 10))
+    mechanism = keys.mechanism
+    planted = CountedKeys(mechanism.sigma / 4, mechanism.threshold, 3)
+    scale = float(cells.mechanism.scale)
+    assert find_worst_counted_delta(planted, scale, F(1, 2)) > 0.1
 
 
 def test_a_threshold_that_pays_for_one_key_of_three_is_caught():

@@ -28,12 +28,14 @@ from dither.laws import (
     RankErrorLaw,
     RoundedGaussianErrorLaw,
     SelectionErrorLaw,
+    ShownCountLaw,
     find_error_law,
     law_from_json,
     law_to_json,
     ranks,
 )
 from dither.laws.documents import LAWS
+from dither.mechanisms import CountedKeys
 from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import (
     FlippedQuantile,
@@ -65,6 +67,7 @@ WRITTEN = {
     KeyChanceLaw((0, 2**64 - 1)): '{"type":"key_chances","v":1,"words":[0,18446744073709551615]}',
     RoundedGaussianErrorLaw(F(3, 2)): '{"sigma":"3/2","type":"rounded_gaussian_error","v":1}',
     KeyThresholdLaw(F(10), 54): '{"sigma":"10/1","threshold":54,"type":"key_threshold","v":1}',
+    ShownCountLaw(F(10), 54): '{"sigma":"10/1","threshold":54,"type":"shown_count","v":1}',
 }
 """What readers elsewhere hold: the same texts for ever."""
 SUMS = Sensitivity.of(cells=3, largest=7)
@@ -75,6 +78,7 @@ MECHANISMS = [
     IntegerRoundedGaussian.for_rho(F(1, 7), SUMS),
     TruncatedGeometricKeys(F(1), F(1, 10**6), 3),
     GaussianKeys.for_rho(F(1, 20), F(1, 10**6), groups=10),
+    CountedKeys.for_rho(F(1, 20), F(1, 10**6), groups=10),
     Quantile(F(1, 3), F(1)),
     FlippedQuantile(F(1, 2), F(1, 3)),
     JointQuantiles(["1/10", "1/4", "1/2", "9/10"], F(1, 3), rows_per_unit=2),
@@ -92,7 +96,8 @@ def test_every_law_can_be_written_and_read() -> None:
     for info in pkgutil.iter_modules(dither.laws.__path__, "dither.laws."):
         importlib.import_module(info.name)
     kinds = {AdditiveErrorLaw, RankErrorLaw, KeyErrorLaw}
-    laws = {law for kind in (ErrorLaw, *kinds) for law in kind.__subclasses__()} - kinds
+    bases = (ErrorLaw, *kinds, GaussianErrorLaw)
+    laws = {law for kind in bases for law in kind.__subclasses__()} - kinds
     assert laws == set(LAWS) == {type(law) for law in WRITTEN}
 
 

@@ -61,6 +61,7 @@ def test_every_mechanism_has_a_row():
         "additive",
         "delta",
         "grid",
+        "key_families",
         "protocol",
         "quantile_families",
         "quantile_runs",

@@ -14,7 +14,7 @@ from dither.laws import find_error_law
 from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.losses import Adjacency
 from dither.privacy.mechanisms import gaussian_keys, key_selection
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
+from dither.privacy.mechanisms.gaussian_keys import CountedKeys, GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from tests.case_lists import mark_between
 from tests.mechanisms.planted import Bug
@@ -26,6 +26,7 @@ LAWS = [
     ThresholdKeys(F(3, 2), 4, 1, "replace"),
     ThresholdKeys(F(5, 2), 9, 2, "replace"),
     GaussianKeys(F(2), 6, 2, "replace"),
+    CountedKeys(F(5, 2), 8, 2),
 ]
 
 
@@ -102,7 +103,7 @@ def test_a_lone_owner_shows_within_delta_and_all_else_is_within_rho(keys):
     assert all(value <= order * rho + TINY for order, value in worst_order.items())
     # both claims are reached: crowds make thresholds vanish, empty keys leave nothing but them
     assert worst_order[2.0] > 0.999 * 2 * rho
-    if type(keys) is ThresholdKeys:
+    if isinstance(keys, ThresholdKeys):
         assert worst_delta > delta * (1 - 1e-9)
 
 

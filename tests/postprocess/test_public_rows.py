@@ -116,7 +116,8 @@ def test_a_preview_prices_both_parts_and_reads_public_rows_alone(shop):
     con, _ = shop
     preview = con.preview(BY_PART, epsilon=2)
     assert preview.price == 2
-    assert [column.name for column in preview.columns] == ["AVG(quantity)"]
+    assert [column.name for column in preview.columns] == ["AVG(quantity)", "s"]
+    assert "waits for the number of another answer" in preview.columns[1].notes[-1]
 
 
 def test_public_rows_come_in_their_own_units(shop):

@@ -196,6 +196,28 @@ def test_an_unknown_function_is_named_with_the_closest_one(name, hint):
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT LAST_VALUE(cost) FROM visits",
+        "SELECT AVG(cost) FROM visits QUALIFY FIRST_VALUE(cost) > 5",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING NTH_VALUE(cost, 2) > 5",
+    ],
+)
+def test_a_window_function_without_a_window_is_told_why(sql):
+    """Not "did you mean LAST_DAY?"."""
+    with pytest.raises(QueryError, match="depends on the order of rows") as caught:
+        bind(sql, CLINIC, FACTS)
+    assert "did you mean" not in str(caught.value)
+
+
+def test_windows_over_raw_rows_name_the_true_cause():
+    for call in ("LAST_VALUE(cost RESPECT NULLS)", "LAST_VALUE(cost IGNORE NULLS)", "RANK()"):
+        sql = f"SELECT AVG(cost) FROM visits QUALIFY {call} OVER (ORDER BY date) > 1"
+        with pytest.raises(QueryError, match="^window functions"):
+            bind(sql, CLINIC, FACTS)
+
+
+@pytest.mark.parametrize(
     ("sql", "message", "marked"),
     [
         ("SELECT COUNT(*) FROM visits WHERE", "something is missing after WHERE", "WHERE"),

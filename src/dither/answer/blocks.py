@@ -7,6 +7,7 @@ within each the declared keys in domain order, the last fastest. Nothing is comp
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import product
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer.shown_keys import Key, count_shown_keys, list_shown_keys
-from dither.plan.algebra import Cells, Quantiles
+from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 
 
@@ -47,7 +48,7 @@ def _make_block(recipe: Recipe, grouping_set: GroupingSet, values: tuple[Any, ..
     selected_labels = (
         [()]
         if grouping_set.selection is None
-        else [tuple(labels) for labels in values[grouping_set.selection]]
+        else [tuple(labels)[: len(selected)] for labels in values[grouping_set.selection]]
     )
     grid = list(product(*(list_keys(recipe.keys[key]) for key in listed)))
     rows = [(*labels, *cell) for labels in selected_labels for cell in grid]
@@ -89,7 +90,11 @@ def _read_column(
     recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int
 ) -> NDArray[Any]:
     """Read one number per row, as int64, or as Python integers where they do not fit."""
-    flat = values[query][column :: count_numbers(recipe, query)]
+    flat: Sequence[Any]
+    if isinstance(recipe.queries[query], Keys):  # a selection that counts: after the labels
+        flat = [int(labels[-1]) for labels in values[query]]
+    else:
+        flat = values[query][column :: count_numbers(recipe, query)]
     if len(flat) != rows:
         raise AssertionError(f"query {query} released {len(flat)} cells for {rows} rows")
     try:

@@ -17,6 +17,7 @@ from dither.answer.arrange import (
     find_positions,
 )
 from dither.answer.blocks import count_cells
+from dither.answer.counts_of_selection import count_by_selection
 from dither.answer.curator_access import Pricer
 from dither.answer.earlier_rules import has_newer_laws
 from dither.answer.interval_notes import find_usable_quantiles
@@ -57,6 +58,7 @@ from dither.question.recipe import Recipe
 
 Renewal: TypeAlias = Mapping[Family, Family]
 BY_THRESHOLD: Renewal = {"geometric_keys": "threshold_keys", "gaussian_keys": "threshold_keys"}
+BY_COUNT: Renewal = {"geometric_keys": "counted_keys", "gaussian_keys": "counted_keys"}
 BY_EXACT_CURVE: Renewal = {"gaussian": BY_CURVE}
 BY_ROWS: Renewal = {
     "permute_and_flip": "permute_and_flip_by_rows",
@@ -185,10 +187,14 @@ def _choose_cheapest(
     """
     candidates = list[CandidateOffer]()
     refused = list[DitherError]()
+    ways = [(recipe, wide, renewed) for renewed in list_renewals(pricing, wide)]
+    ways += _count_by_selection(pricing, recipe, wide)
     for family in list_families(pricing.view, pricing.price):
-        for renewed in list_renewals(pricing, wide):
+        for asked, asked_wide, renewed in ways:
             try:
-                for candidate in _list_candidates(pricing, recipe, wide, weights, family, renewed):
+                for candidate in _list_candidates(
+                    pricing, asked, asked_wide, weights, family, renewed
+                ):
                     candidates.append(candidate)
             except DitherError as error:
                 refused.append(error)
@@ -197,6 +203,27 @@ def _choose_cheapest(
     chosen = _choose_best(candidates)
     priced = pricing.kernel.price_at(chosen.request, pricing.view, pricing.analyses.rules)
     return chosen.recipe, priced
+
+
+def _count_by_selection(
+    pricing: Pricing, recipe: Recipe, wide: Recipe
+) -> list[tuple[Recipe, Recipe, Renewal]]:
+    """The question with counts that its selection of keys releases, with and without the ends of
+    its quantiles; empty where no selection can give one."""
+    if pricing.laws == FIRST_LAWS or not is_rho_bought(pricing):
+        return []
+    counted_wide = count_by_selection(wide, pricing.analyses)
+    if counted_wide is None:
+        return []
+    counted = counted_wide if recipe is wide else count_by_selection(recipe, pricing.analyses)
+    assert counted is not None
+    renewals = [renewal for renewal in list_renewals(pricing, wide) if "geometric_keys" in renewal]
+    return [(counted, counted_wide, {**renewal, **BY_COUNT}) for renewal in renewals]
+
+
+def is_rho_bought(pricing: Pricing) -> bool:
+    """Whether the price is a rho, or an epsilon that buys one."""
+    return pricing.price.epsilon is None or can_buy_rho(pricing.view)
 
 
 def _choose_best(candidates: list[CandidateOffer]) -> CandidateOffer:
@@ -318,8 +345,7 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
     renewals: list[Renewal] = [{}]
     if pricing.laws == FIRST_LAWS:
         return renewals
-    is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
-    if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
+    if is_rho_bought(pricing) and any(isinstance(query, Keys) for query in recipe.queries):
         renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
     is_noise_alone = all(isinstance(query, Cells) for query in recipe.queries)
     is_converted = pricing.price.epsilon is not None and can_buy_rho(pricing.view)

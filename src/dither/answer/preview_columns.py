@@ -32,8 +32,11 @@ from dither.answer.preview_figures import (
 )
 from dither.answer.preview_noise import (
     count_most_rows,
+    find_row_bound,
     find_span,
     note_bought_size,
+    note_fewest_rows,
+    note_largest_group,
     note_noise,
 )
 from dither.answer.preview_selection import foresee
@@ -155,15 +158,28 @@ def list_half_widths(
     return halves
 
 
-def _note_sizes(formula: Formula, noises: Noises, terms: Terms) -> tuple[str, ...]:
-    """What the bought sizes of released numbers say about their noise; the first that says it."""
+def _note_sizes(
+    formula: Formula, noises: Noises, terms: Terms, joint_half: float | None
+) -> tuple[str, ...]:
+    """What the bought sizes of released numbers say about their noise; the first that says it.
+
+    `joint_half` is the half-width of the formula that holds for all groups at once.
+    """
     for atom in sorted(atoms_of(formula)) if terms.limits is not None else ():
         assert terms.limits is not None
         size = terms.limits.clamps[atom].size
         half = find_half(Noisy(atom), noises, None, terms.level)
-        if notes := note_bought_size(half, size):
+        own_half = joint_half if formula == Noisy(atom) else None
+        if notes := note_bought_size(half, size) or note_largest_group(own_half, half, size):
             return notes
     return ()
+
+
+def _note_rows(figures: ColumnFigures, row_bound: float | None, terms: Terms) -> tuple[str, ...]:
+    """How many rows add up to the noise, where no limits were bought."""
+    if terms.limits is not None:
+        return ()
+    return note_fewest_rows(figures.half, row_bound, terms.group_size)
 
 
 def _preview_column(
@@ -206,8 +222,10 @@ def _preview_column(
     if terms.limits is None:
         notes += list_limit_notes(recipe, terms.analyses.catalog, read)
     notes += list_bin_notes(recipe)
-    notes += _note_span(figures, figure_terms, span)
-    notes += _note_sizes(formula, set_facts.noises, terms)
+    notes += _note_span(figures, figure_terms, span) or _note_rows(
+        figures, find_row_bound(formula, recipe, grouping_set, analysed), terms
+    )
+    notes += _note_sizes(formula, set_facts.noises, terms, figures.joint_half)
     scale, sensitivity = _find_scale(set_facts, formula)
     return PreviewColumn(
         output.name,

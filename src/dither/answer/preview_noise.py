@@ -7,12 +7,15 @@ from fractions import Fraction
 from math import isinf
 
 from dither.figures import write_figure
-from dither.plan.algebra import Cells, Sum
+from dither.plan.algebra import Cells, Count, CountValues, Sum
 from dither.plan.analysed_query import AnalysedQuery
 from dither.plan.keys import bounds_in
 from dither.plan.stability import Public
 from dither.question.expressions import Apply, Constant, Formula, Noisy
 from dither.question.recipe import GroupingSet, Recipe
+
+MANY_ROWS = 500
+"""So many rows of pure noise are said; a reader of a preview sees that of fewer."""
 
 
 def note_noise(half: float | None, span: float | None) -> tuple[str, ...]:
@@ -52,6 +55,74 @@ bought with',)
         f"this answer would be noise: ± {write_figure(half, 3)} beside about "
         f"{write_figure(float(size), 3)} in a group, by what the limits were bought with",
     )
+
+
+def note_largest_group(
+    joint_half: float | None, half: float | None, size: Fraction | None
+) -> tuple[str, ...]:
+    """A note where one group can be told from nothing, by the size that was bought, but the
+    largest noise of all groups cannot.
+
+    >>> note_largest_group(900.0, 60.0, Fraction(100))
+    ('which group is largest would be noise: ± 900 holds for all groups at once, beside about 100 \
+in a group, by what the limits were bought with',)
+    """
+    if joint_half is None or half is None or not size or not half <= size < joint_half:
+        return ()
+    return (
+        f"which group is largest would be noise: ± {write_figure(joint_half, 3)} holds for all "
+        f"groups at once, beside about {write_figure(float(size), 3)} in a group, by what the "
+        "limits were bought with",
+    )
+
+
+def note_fewest_rows(
+    half: float | None, row_bound: float | None, group_size: int | None
+) -> tuple[str, ...]:
+    """A note of how many rows add up to no more than the noise, where these are many, or more
+    than the group that was named has.
+
+    >>> note_fewest_rows(75_000.0, 10.0, None)
+    ('± 75,000 is as much as 7,500 rows add at most: from so many or fewer the answer would be \
+noise',)
+    >>> note_fewest_rows(75_000.0, 10.0, 100)
+    ('this answer would be noise: ± 75,000 is more than 100 rows can add',)
+    >>> note_fewest_rows(750.0, 10.0, None)
+    ()
+    """
+    if half is None or not row_bound or isinf(half):
+        return ()
+    rows = half / row_bound
+    if group_size is not None:
+        if rows <= group_size:
+            return ()
+        return (
+            f"this answer would be noise: ± {write_figure(half, 6)} is more than {group_size:,} "
+            "rows can add",
+        )
+    if rows < MANY_ROWS:
+        return ()
+    return (
+        f"± {write_figure(half, 6)} is as much as {int(rows):,} rows add at most: from so many or "
+        "fewer the answer would be noise",
+    )
+
+
+def find_row_bound(
+    formula: Formula, recipe: Recipe, of: GroupingSet, analysed: list[AnalysedQuery]
+) -> float | None:
+    """Find the most that one row adds to a count or sum by size; None for other columns."""
+    if not isinstance(formula, Noisy):
+        return None
+    position, column = of.positions[formula.atom]
+    query = analysed[position].query
+    aggregate = query.columns[column] if isinstance(query, Cells) else None
+    if isinstance(aggregate, (Count, CountValues)):
+        return 1.0
+    if not isinstance(aggregate, Sum):
+        return None
+    bounds = bounds_in(aggregate.column, analysed[position].rows.columns)
+    return float(bounds.largest * recipe.atoms[formula.atom].unit)
 
 
 def find_span(

@@ -53,6 +53,8 @@ from dither.surfaces import escape_json, make_rich_text
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
+_WIDTH_OF_COUNTS = 2**63 - 1
+"""Of the counts that a selection of keys releases."""
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 
 
@@ -304,7 +306,10 @@ def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     positions_by_atom = zip(*(grouping_set.positions for grouping_set in recipe.sets), strict=True)
     own = [getattr(calibrated, "widths", ()) for calibrated in steps]
     return [
-        max(own[step][position] if own[step] else steps[step].width for step, position in positions)
+        max(
+            own[step][position] if own[step] else steps[step].width or _WIDTH_OF_COUNTS
+            for step, position in positions
+        )
         for positions in positions_by_atom
     ]
 

@@ -17,7 +17,8 @@ by Lagrange: 2 A_i / epsilon_i^3, or A_i / rho_i^2, is the same for all i. Plain
 equal shares; AVG gives its sum and its count what they contribute; in a ratio that a person wrote
 both sides count alike. A box of d numbers stands for all of them, times (d+1)(d+2)/6: its variance
 against that of Laplace noise at the same epsilon. Quantiles err like 1/epsilon and split like
-noise. Key selection takes a quarter of the whole. A weight for a column (`weights={"n": 2}`)
+noise. Key selection takes a quarter of the whole, or more where its counts are asked for and their
+demand is more. A weight for a column (`weights={"n": 2}`)
 multiplies its error; "keys" that of the selection.
 """
 
@@ -30,9 +31,10 @@ from functools import lru_cache
 from typing import Any
 
 from dither.answer.arrange import Share
+from dither.answer.counts_of_selection import COUNT_COLUMN
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw
+from dither.laws import AdditiveErrorLaw, ErrorLaw, KeyThresholdLaw, RankErrorLaw
 from dither.plan.algebra import Keys, Query
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.families import FAMILIES, choose_family
@@ -48,6 +50,8 @@ MOST_WEIGHT = 10**30
 Shares are rounded to 1/10000 anyway.
 """
 _DIGITS = 10_000
+_NO_DEMAND = 1e-9
+"""Of a query that no output reads, such as a selection of keys that gives no count."""
 
 
 def make_equal_steps(
@@ -134,7 +138,10 @@ def weigh_steps(
     )
     for i in selections:
         key_weight = float(weights.get("keys", Fraction(1))) ** power
-        step_weights[i] = key_weight * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
+        share_of_keys = rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
+        is_counted = demands[i] > 2 * _NO_DEMAND
+        own = max(share_of_keys, step_weights[i]) if is_counted else share_of_keys
+        step_weights[i] = key_weight * own
     largest = max(step_weights)
     return tuple(
         _make_step(
@@ -187,7 +194,7 @@ def compute_demands(
     for grouping_set in recipe.sets:  # atoms that only HAVING or ORDER BY reads
         for atom in set(range(len(recipe.atoms))) - read:
             _add_demand(demands, recipe, mechanisms, family, grouping_set.positions, (atom,), 1.0)
-    return [demand or 1e-9 for demand in demands]
+    return [demand or _NO_DEMAND for demand in demands]
 
 
 def _split_error(
@@ -261,10 +268,14 @@ def predict_error(
 def _square_error(mechanism: Any, law: ErrorLaw) -> float:
     """The squared error of one number.
 
-    It is noise over the L1 sensitivity, or rows of a quantile. Keys have none.
+    It is noise over the L1 sensitivity, or rows of a quantile. Keys have none, but where their
+    selection releases its counts.
     """
     if isinstance(law, AdditiveErrorLaw):
         return _find_variance(law) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
+    if isinstance(law, KeyThresholdLaw):
+        moved = mechanism.column_sensitivity(COUNT_COLUMN)
+        return 0.0 if moved is None else _find_variance(law.noise) / float(moved.l1) ** 2
     return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0
 
 

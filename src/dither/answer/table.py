@@ -29,6 +29,7 @@ from dither.answer.selection import (
     Piece,
     split_pieces,
 )
+from dither.laws import ShownCountLaw
 from dither.question.expressions import Formula, Noisy
 from dither.question.kinds import infer_kind
 from dither.question.recipe import Atom, DisplayKind, Output, Recipe
@@ -247,6 +248,9 @@ def _compute_exact(
         ]
         return [values, low, high]
     half = int(law.half_width(level) * released.unit)
+    if isinstance(law.error, ShownCountLaw):
+        low = law.error.find_lower_ends(values, level)
+        return [values, low, [value + half for value in values]]
     return [[value + shift for value in values] for shift in (0, -half, half)]
 
 

@@ -189,6 +189,7 @@ def list_central() -> list[Subject]:
     replaced = m.ThresholdKeys.for_rho(
         Fraction(1, 4), Fraction(1, 100), groups=1, adjacency=Adjacency("replace")
     )
+    counted = m.CountedKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
     median = m.Quantile(Fraction(1, 2), Fraction(1))
     flipped = m.FlippedQuantile(Fraction(1, 2), Fraction(1))
     quartiles = m.JointQuantiles(tuple(Fraction(i, 4) for i in (1, 2, 3)), Fraction(1))
@@ -318,6 +319,13 @@ def list_central() -> list[Subject]:
             _run_keys(replaced, lambda c: shown(replaced.release(c))),
             ([1, 0, 5], [0, 1, 5]),
             replaced.loss(),
+            0.02,
+        ),
+        Subject(
+            "CountedKeys",
+            _run_keys(counted, lambda c: counted.release_exact(c, SystemSource())),
+            ([2, 0, 5], [2, 1, 6]),
+            counted.loss(),
             0.02,
         ),
         Subject(

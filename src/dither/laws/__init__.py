@@ -16,6 +16,7 @@ from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
 from dither.laws.laplace import LaplaceErrorLaw
 from dither.laws.ranks import JointQuantileErrorLaw, QuantileErrorLaw, SelectionErrorLaw
 from dither.laws.rounded_gaussian import RoundedGaussianErrorLaw
+from dither.laws.shown_counts import ShownCountLaw
 
 __all__ = [
     "AdditiveErrorLaw",
@@ -33,6 +34,7 @@ __all__ = [
     "RankErrorLaw",
     "RoundedGaussianErrorLaw",
     "SelectionErrorLaw",
+    "ShownCountLaw",
     "find_error_law",
     "law_from_json",
     "law_to_json",

@@ -22,6 +22,7 @@ from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
 from dither.laws.laplace import LaplaceErrorLaw
 from dither.laws.ranks import JointQuantileErrorLaw, QuantileErrorLaw, SelectionErrorLaw
 from dither.laws.rounded_gaussian import RoundedGaussianErrorLaw
+from dither.laws.shown_counts import ShownCountLaw
 from dither.stored import stored_items, stored_keys, stored_name
 
 LAWS: tuple[type[ErrorLaw], ...] = (
@@ -34,6 +35,7 @@ LAWS: tuple[type[ErrorLaw], ...] = (
     KeyChanceLaw,
     KeyThresholdLaw,
     RoundedGaussianErrorLaw,
+    ShownCountLaw,
 )
 """Every law that a mechanism may name, and that is written and read; a new one gets a line here."""
 _KINDS: dict[str, type[ErrorLaw]] = {stored_name(kind): kind for kind in LAWS}

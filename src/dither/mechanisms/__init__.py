@@ -30,7 +30,7 @@ from dither.mechanisms.truncated_geometric import TruncatedGeometric
 from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
 from dither.privacy.mechanisms.box import IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
+from dither.privacy.mechanisms.gaussian_keys import CountedKeys, GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
@@ -43,6 +43,7 @@ from dither.privacy.mechanisms.threshold_epoch import ThresholdEpoch
 __all__ = [
     "AdaptiveBlocks",
     "ClippedMoments",
+    "CountedKeys",
     "DegreeHistogram",
     "ExponentialMechanism",
     "FlippedQuantile",

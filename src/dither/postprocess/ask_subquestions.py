@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from dither.answer.preview import Amounts, Preview
 from dither.answer.result import Result
 from dither.canonical import decimal_text
 from dither.catalog import Catalog
-from dither.errors import BudgetError, ParameterError, QueryError
+from dither.errors import BudgetError, DitherError, ParameterError, QueryError
 from dither.postprocess.combined_result import (
     CombinedResult,
     compute_number,
@@ -23,7 +25,12 @@ from dither.postprocess.combined_result import (
     make_combined_result,
     name_public_rows,
 )
-from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
+from dither.postprocess.split_question import (
+    SplitQuestion,
+    SubQuestion,
+    split_question,
+    write_scalars,
+)
 from dither.sql.dialect_question import DialectQuestion
 from dither.sql.dialects import read_dialect
 from dither.sql.kinds import MixedKindsError
@@ -32,6 +39,13 @@ from dither.sql.refusals.table import REFUSALS
 Ask: TypeAlias = Callable[[Asked], Result]
 ShowPreview: TypeAlias = Callable[[Asked], Preview]
 ReadPublic: TypeAlias = Callable[[str], pa.Table]
+_STAND_INS = ("1000000000", "-1000000000")
+_OF_STAND_INS = (
+    "a condition waits for the number of another answer: this is what it is with one beyond all "
+    "values in its place"
+)
+_MOST_TRIED = 3
+"""Numbers that are each tried above and below all values."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,7 @@ def preview_subquestions(
             "within= finds the price of one answer, and this question is computed from several, or "
             "from one: give epsilon= or rho="
         )
-    previews = list(_preview_known(split_terms, preview).values())
+    previews = _preview_all(split_terms, preview)
     first = previews[0]
     count = len(split_terms.split.subquestions)
     return replace(
@@ -211,6 +225,41 @@ def _combine(
     results = list(answers.values())
     info = describe_charges(question.sql, results)
     return make_combined_result(split_terms.split, results, question.level, info, public_rows)
+
+
+def _preview_waiting(
+    subquestion: SubQuestion, terms: Asked, preview: ShowPreview
+) -> Preview | None:
+    """Preview a part whose text holds numbers of other answers, with others in their place.
+
+    These lie beyond all values, above or below: a bound of a comparison then narrows nothing in one
+    of the previews. The widest is shown. None where the part cannot be previewed so.
+    """
+    previews: list[Preview] = []
+    names = [scalar.name for scalar in subquestion.scalars]
+    for chosen in product(_STAND_INS, repeat=min(len(names), _MOST_TRIED)):
+        numbers = dict.fromkeys(names, chosen[0]) | dict(zip(names, chosen, strict=False))
+        with suppress(DitherError):
+            previews.append(preview(replace(terms, sql=write_scalars(subquestion, numbers))))
+    if not previews:
+        return None
+    widest = max(previews, key=lambda shown: [column.half_width or 0 for column in shown.columns])
+    columns = tuple(
+        replace(column, notes=(*column.notes, _OF_STAND_INS)) for column in widest.columns
+    )
+    return replace(widest, columns=columns, stored=False, earlier=None)
+
+
+def _preview_all(split_terms: _SplitTerms, preview: ShowPreview) -> list[Preview]:
+    """Preview all parts in their order; one that waits for the answer of another has a number in
+    its place, and is left out where it cannot be previewed so."""
+    previews: dict[str, Preview | None] = {**_preview_known(split_terms, preview)}
+    for subquestion in split_terms.split.subquestions:
+        if subquestion.scalars:
+            waiting = _preview_waiting(subquestion, split_terms.terms, preview)
+            previews[subquestion.name] = waiting
+    names = [subquestion.name for subquestion in split_terms.split.subquestions]
+    return [shown for name in names if (shown := previews[name]) is not None]
 
 
 def _preview_known(split_terms: _SplitTerms, preview: ShowPreview) -> dict[str, Preview]:

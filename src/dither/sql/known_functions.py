@@ -28,7 +28,7 @@ _SPELLINGS = ("count", "sum", "avg", "min", "max", "median", "quantile", "stddev
 def check_functions(nodes: list[exp.Expr], context: Context) -> None:
     """Refuse the first function without a rule among the nodes of a question."""
     for node in nodes:
-        if isinstance(node.parent, (exp.Window, exp.Table, exp.IgnoreNulls)):
+        if isinstance(node.parent, (exp.Window, exp.Table, exp.IgnoreNulls, exp.RespectNulls)):
             continue
         if (error := _refuse_function(node, context)) is not None:
             raise error

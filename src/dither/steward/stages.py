@@ -71,7 +71,9 @@ def measure_truth(state: State, release: Release) -> Values:
     with _open_measurer(state, release.version.catalog) as measurer:
         values_by_step = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
-            (calibrated.step.query.plan, calibrated.step.query.keys): keys
+            (calibrated.step.query.plan, calibrated.step.query.keys): tuple(
+                labels[: len(calibrated.step.query.keys)] for labels in keys
+            )
             for calibrated, keys in values_by_step.items()
             if isinstance(calibrated.step.query, Keys)
         }
@@ -86,7 +88,11 @@ def _measure_exactly(
     """Measure one step without noise, for the keys that the release selected."""
     query = calibrated.step.query
     if isinstance(query, Keys):
-        return tuple(selected[query.plan, query.keys])
+        shown = selected[query.plan, query.keys]
+        if calibrated.mechanism.column_sensitivity(1) is None:  # keys without counts
+            return tuple(shown)
+        owners = measurer.measure(query, bytes(32))
+        return tuple((*key, str(owners.get(key, 0))) for key in shown)
     keys = selected[query.plan, calibrated.unlisted] if calibrated.unlisted else ((),)
     if not isinstance(query, (Cells, Quantiles)):
         raise RefusedError(

@@ -23,8 +23,11 @@ REFUSED: dict[str, str] = {
         _ORDER,
     ),
     **dict.fromkeys(
-        ("row_number", "rank", "lag", "lead", "ntile"),
-        _ORDER + "; LimitGroups and PerUnit serve instead",
+        (
+            *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
+            *("lag", "lead", "first_value", "last_value", "nth_value"),
+        ),
+        _ORDER + "; a window function is for answers, and of rows an aggregate per person serves",
     ),
     **dict.fromkeys(
         ("factorial", "gcd", "lcm", "chr", "hamming", "jaccard", "json_extract", "decode"), _RAISES

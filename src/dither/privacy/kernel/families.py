@@ -11,8 +11,8 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     unit_box           scale = cells / epsilon_i, for boxes of what one unit moves in one cell
     geometric_keys     the optimal rule at epsilon_i and delta_i, for at most m keys of one unit
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
-    threshold_keys     the same, with a tighter delta under replace; beside noise that is priced in
-                       epsilon too, for the rho that its epsilon_i buys
+    threshold_keys     the same with less delta under replace; also for the rho of an epsilon_i
+    counted_keys       the same, with the noisy counts of the keys shown
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
     ..._by_rows        both, with rows that leave and rows that come counted one by one
@@ -47,8 +47,12 @@ from dither.plan.algebra import (
 from dither.privacy.mechanisms.adaptive_blocks import build_adaptive_blocks
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
-from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
+from dither.privacy.mechanisms.key_families import (
+    build_counted_keys,
+    build_gaussian_keys,
+    build_geometric_keys,
+    build_threshold_keys,
+)
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile_families import (
     build_by_exponential,
@@ -198,35 +202,6 @@ def build_scores_by_permute_and_flip(terms: StepTerms) -> Built:
     return Built(FlippedScoreSelection(terms.share, *terms.analysed.score_move, *terms.adjacency))
 
 
-def build_geometric_keys(terms: StepTerms) -> Built:
-    """Build the optimal key selection at epsilon_i and delta_i, the shares of this step."""
-    return Built(
-        TruncatedGeometricKeys(terms.share, terms.delta, _keys_per_unit(terms), *terms.adjacency)
-    )
-
-
-def build_gaussian_keys(terms: StepTerms) -> Built:
-    """Build a key selection by Gaussian noise at rho_i and delta_i, by the law of release 0.1."""
-    return Built(_build_threshold(GaussianKeys, terms))
-
-
-def build_threshold_keys(terms: StepTerms) -> Built:
-    """Build a key selection by Gaussian noise at rho_i and delta_i."""
-    return Built(_build_threshold(ThresholdKeys, terms))
-
-
-def _build_threshold(law: type[GaussianKeys], terms: StepTerms) -> GaussianKeys:
-    return law.for_rho(
-        terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
-    )
-
-
-def _keys_per_unit(terms: StepTerms) -> int:
-    """Return how many keys one unit can have; the mechanism itself doubles them under replace."""
-    cells = terms.analysed.reach.cells
-    return -(-cells // 2) if terms.analysed.neighbours == "replace" else cells
-
-
 def _box_demand(demand: float, numbers: int) -> float:
     """(d+1)(d+2)/6: the variance of a box against that of Laplace noise at one epsilon."""
     return demand * (numbers + 1) * (numbers + 2) / 6
@@ -347,6 +322,7 @@ FAMILIES: dict[str, MechanismFamily] = {
             laws=2,
             is_offered=False,
         ),
+        MechanismFamily("counted_keys", Keys, ("rho",), build_counted_keys, laws=2),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several

@@ -4,7 +4,8 @@ The noise comes from the source of one release.
 
 Unlisted keys are selected first; of all other steps only the cells of selected keys leave. What
 leaves of a key that is not selected is nothing: not its values, not its number, not its place in an
-order (keys leave sorted).
+order (keys leave sorted). A selection that counts (`CountedKeys`) releases each key that it shows
+with the noisy number of owners that was compared, as a text after the labels.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from dither.plan.algebra import Keys, Plan, Quantiles
 from dither.plan.grids import Points
 from dither.privacy.kernel.calibrate import Calibrated
+from dither.privacy.mechanisms.gaussian_keys import CountedKeys
 from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.noise import Words
 
@@ -33,7 +35,7 @@ def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) 
 
     Keys are tuples of labels. Numbers come by unlisted key, then cell, then column or share.
     """
-    selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]] = {}
+    selected: dict[tuple[Plan, tuple[str, ...]], dict[OpenKey, int]] = {}
     for calibrated, owners in zip(steps, exact, strict=True):
         query = calibrated.step.query
         if isinstance(query, Keys):
@@ -44,21 +46,22 @@ def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) 
     )
 
 
-def _select(calibrated: Calibrated, owners: Exact, source: Words) -> tuple[OpenKey, ...]:
+def _select(calibrated: Calibrated, owners: Exact, source: Words) -> dict[OpenKey, int]:
     """Choose the keys that may be shown, from the exact number of units of each key.
 
-    Keys are sorted first, so that the order of the answer tells nothing about the rows.
+    Each has what the mechanism said of it: 1, or its noisy count. Keys are sorted first, so that
+    the order of the answer tells nothing about the rows.
     """
     keys = sorted(owners, key=lambda labels: [(label is None, label or "") for label in labels])
     counts = np.array([owners[key] for key in keys], np.int64)
     choices = calibrated.mechanism.release_exact(counts, source)
-    return tuple(key for key, is_chosen in zip(keys, choices, strict=True) if is_chosen)
+    return {key: choice for key, choice in zip(keys, choices, strict=True) if choice}
 
 
 def _release_step(
     calibrated: Calibrated,
     exact: Exact,
-    selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]],
+    selected: dict[tuple[Plan, tuple[str, ...]], dict[OpenKey, int]],
     source: Words,
 ) -> tuple[Any, ...]:
     """Compute what one step releases from its exact integers.
@@ -68,10 +71,13 @@ def _release_step(
     """
     query = calibrated.step.query
     if isinstance(query, Keys):
-        return selected[query.plan, query.keys]
+        chosen = selected[query.plan, query.keys]
+        if isinstance(calibrated.mechanism, CountedKeys):
+            return tuple((*key, str(count)) for key, count in chosen.items())
+        return tuple(chosen)
     keys: tuple[OpenKey, ...] = ((),)
     if calibrated.unlisted:
-        keys = selected[query.plan, calibrated.unlisted]
+        keys = tuple(selected[query.plan, calibrated.unlisted])
     if isinstance(query, Quantiles):
         return tuple(
             value

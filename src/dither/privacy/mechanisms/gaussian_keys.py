@@ -7,8 +7,8 @@ at most m keys: rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m b
 that a key of which the unit is the only owner is shown. It grows with sqrt(m), so it beats the
 optimal pure rule when units have many keys. The noisy counts of the keys shown are covered too.
 Under `replace` a unit moves 2m keys, but brings only m of them: `ThresholdKeys` counts those in
-delta, `GaussianKeys`, which is older, all 2m. A key without owners is never shown. Proof:
-docs/proofs/key-selection.md#gaussian-threshold.
+delta, `GaussianKeys`, which is older, all 2m. `CountedKeys` releases the noisy counts too. A key
+without owners is never shown. Proof: docs/proofs/key-selection.md#gaussian-threshold.
 
 >>> keys = GaussianKeys.for_rho(0.05, 1e-6, groups=10)
 >>> keys.sigma, keys.threshold
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, number_text, positive, quote
-from dither.error_terms import ErrorTerms
+from dither.error_terms import ErrorTerms, NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import ADD_REMOVE, ZCDP, Adjacency, Neighbours
@@ -177,6 +177,32 @@ class ThresholdKeys(GaussianKeys):
     def count_lone_keys(cls, groups: int, neighbours: Neighbours) -> int:
         """The keys of one unit: it is the only owner of keys on one side of a replacement."""
         return groups
+
+
+@dataclass(frozen=True)
+class CountedKeys(ThresholdKeys):
+    """The same rule and loss. It releases the noisy count of every key that it shows: the very
+    number that reached the threshold. Nothing of other keys leaves."""
+
+    stored_name: ClassVar[str] = "CountedKeys"  # in digests of stored releases: never changes
+
+    def error_terms(self, column: int = 0) -> ErrorTerms:
+        """Column 0: the chance of a key to be shown. Column 1: the noise of a count that is."""
+        chances = super().error_terms()
+        return NoiseTerms("shown_count", chances.numbers, self.sigma) if column else chances
+
+    def column_sensitivity(self, column: int = 0) -> Sensitivity | None:
+        """How far one unit moves the counts: each of its keys by 1."""
+        return Sensitivity.of(cells=self.moved) if column else None
+
+    def describe(self) -> str:
+        """Describe the rule in words."""
+        return f"{super().describe()}, with the noisy count that reached it"
+
+    def release_exact(self, exact: Any, source: Words) -> list[int]:
+        """The noisy count of every key that is shown, else 0, which no count of a shown key is."""
+        _, noisy = self.release(exact, source=source)
+        return [int(count) for count in noisy]
 
 
 @lru_cache(maxsize=256)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from dither.canonical import number_text, positive, quote
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
+from dither.plan.norms import Sensitivity
 from dither.privacy.charges.logarithms import log_up
 from dither.privacy.losses import Approx, Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
@@ -82,8 +83,9 @@ class OwnersOfKeys:
         """How many keys one unit moves."""
         return check_groups(self.groups, self.neighbours)
 
-    def column_sensitivity(self, column: int = 0) -> None:
+    def column_sensitivity(self, column: int = 0) -> Sensitivity | None:
         """Keys have none."""
+        return None
 
     def describe_sensitivity(self) -> str:
         """How many keys one unit moves, in words."""
