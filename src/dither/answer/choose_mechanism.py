@@ -66,6 +66,8 @@ BY_ROWS: Renewal = {
 }
 _HALF = Fraction(1, 2)
 _MARGIN = 1e-3
+_CLOSE = 1.25
+"""Squared errors so far apart, an eighth of the noise, may be paid for keys that few people own."""
 _UNKNOWN = 100
 """Rows that keys without a list are taken to have, where one of them may be the only one shown."""
 
@@ -227,7 +229,7 @@ def is_rho_bought(pricing: Pricing) -> bool:
 
 
 def _choose_best(candidates: list[CandidateOffer]) -> CandidateOffer:
-    """The offer that errs least. A newer family is taken only where it is better.
+    """The offer that errs least, or about so with far more keys. Newer families must be better.
 
     So the choice among the families of release 0.1 stays what it was.
     """
@@ -235,10 +237,21 @@ def _choose_best(candidates: list[CandidateOffer]) -> CandidateOffer:
     older = [offer for offer in candidates if not has_newer_laws(offer.request)]
     best_older = min(older, key=lambda offer: offer.error, default=None)
     best_newer = min(newer, key=lambda offer: (offer.error, offer.owners), default=None)
+    best = min(candidates, key=lambda offer: (offer.error, offer.owners))
+    counted = [offer for offer in newer if _shows_far_more(offer, best)]
+    if counted:
+        return min(counted, key=lambda offer: (offer.error, offer.owners))
     if best_older is None or (best_newer is not None and best_newer.is_better_than(best_older)):
         assert best_newer is not None
         return best_newer
     return best_older
+
+
+def _shows_far_more(offer: CandidateOffer, best: CandidateOffer) -> bool:
+    """Whether an offer whose selection counts needs half the owners for about the least error."""
+    is_counted = any(step.family in BY_COUNT.values() for step in offer.request.steps)
+    is_close = offer.error <= best.error * _CLOSE
+    return is_counted and is_close and 2 * offer.owners <= best.owners
 
 
 def _list_candidates(
