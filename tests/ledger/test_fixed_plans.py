@@ -324,6 +324,14 @@ def test_only_noise_of_one_question_pays_that_curve() -> None:
     assert measures.approx(beside, DELTA) == measures.approx(losses.FixedPlan(beside.losses), DELTA)
 
 
+def test_a_delta_beyond_the_enclosures_is_charged_as_before() -> None:
+    """Below their last digits no epsilon would ever do: the search would not end."""
+    noises = (losses.RoundedGaussian(10, 1),)
+    for delta in (gaussian_curve.SMALLEST_DELTA, gaussian_curve.SMALLEST_DELTA / 2, F(1, 10**70)):
+        charge = measures.approx(losses.FixedNoise(noises), delta)
+        assert charge[0] <= measures.approx(losses.Composed(noises), delta)[0]
+
+
 def test_rounded_noise_that_an_epsilon_buys_is_within_it() -> None:
     """The exact law, k = 0..3 cells moved by one; planted: noise of a tenth less."""
     epsilon, delta = F(1), F(1, 10**6)

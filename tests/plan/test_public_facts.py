@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dither.catalog import parse
+from dither.data.register.public import list_keys
 from dither.plan import carry_degrees
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
@@ -13,8 +14,7 @@ from dither.sql.bind import bind
 from tests.datasets import hospital
 from tests.plan.small_neighbours import search_public_excess
 
-CATALOG = parse(
-    """\
+CATALOG_TEXT = """\
 dither: 1
 dataset: s
 lineage: s
@@ -44,7 +44,7 @@ tables:
       kind: {type: category, values: [list, net, old], other: drop, nulls: keep}
       price: {type: integer, bounds: [0, 600], nulls: drop, provenance: x}
 """
-)
+CATALOG = parse(CATALOG_TEXT)
 FACTS = Facts(
     (
         ("prices", ("drug",), 6),
@@ -77,6 +77,7 @@ BOUNDS = [
     # rows without a match are kept, and WHERE is asked of them too
     ("SELECT COUNT(*) AS n FROM sales s LEFT JOIN prices p ON s.drug = p.drug WHERE year = 2020",
      60, 60),
+    (f"SELECT COUNT(*) AS n {JOIN} RIGHT JOIN sales t ON s.pid = t.pid WHERE year = 2020", 600, 600),
 ]  # fmt: skip
 
 
@@ -123,6 +124,19 @@ def test_brute_force_finds_a_range_that_is_too_small(monkeypatch):
 
     monkeypatch.setattr(Facts, "find_range", find_less)
     assert find_planted()
+
+
+def test_texts_take_no_place_of_other_columns_in_pairs():
+    """A public table of eight numbers and three texts: all pairs of numbers, none with texts."""
+    lines = [
+        f"      n{i}: {{type: integer, bounds: [0, 9], nulls: drop, provenance: x}}"
+        for i in range(8)
+    ]
+    lines += [f"      t{i}: {{type: text, width: 9, nulls: drop}}" for i in range(3)]
+    head, _, _ = CATALOG_TEXT.partition("    unique: [[drug, year]]")
+    table = parse(head + "    unique: []\n    columns:\n" + "\n".join(lines)).table("prices")
+    pairs = [key for key in list_keys(table) if len(key) == 2]
+    assert len(pairs) == 28 and all(name.startswith("n") for pair in pairs for name in pair)
 
 
 def test_registration_counts_pairs_and_finds_the_ends_of_public_numbers():

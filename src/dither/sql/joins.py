@@ -143,7 +143,7 @@ def _join_on(
         raise make_refusal("left condition", context, node.args["on"])
     right = filter_relation(right, on.right, context)
     if kind == "inner":
-        right = filter_public_rows(left, right, on.pairs, select, context)
+        right = filter_public_rows(left, right, on.pairs, node, select, context)
     using = {column.name.lower() for column in node.args.get("using") or ()}
     if isinstance(context.analyse(right.plan, node).node, Public):
         if not on.pairs:

@@ -34,17 +34,21 @@ def filter_public_rows(
     left: Relation,
     right: Relation,
     pairs: list[tuple[Field, Field]],
+    node: exp.Join,
     select: exp.Expr,
     context: Context,
 ) -> Relation:
     """Filter a public table by what WHERE says of it alone, where several rows of it may match.
 
     The result of an inner join with WHERE stays the same, and fewer rows of the table share a
-    value. WHERE stays as it is.
+    value. WHERE stays as it is. Where another join may put nulls in the place of the table's rows,
+    WHERE can hold for those, and the table is left as it is.
     """
     where = select.args.get("where")
     stability = context.analyse(right.plan).node
     if where is None or context.rules == FIRST_RULES or not isinstance(stability, Public):
+        return right
+    if _may_be_extended(node, select):
         return right
     joined = {field.of.name for _, field in pairs if isinstance(field.of, Column)}
     if stability.unique is not None and stability.unique <= joined:
@@ -55,6 +59,14 @@ def filter_public_rows(
     matches = _count_matches(right, joined, context)
     matches_of_filtered = _count_matches(filtered, joined, context)
     return filtered if matches_of_filtered < matches else right
+
+
+def _may_be_extended(node: exp.Join, select: exp.Expr) -> bool:
+    """Whether a join of the same FROM may extend the rows of this one with nulls: one that keeps
+    the rows of its right, or one that has this join in brackets."""
+    joins = select.args.get("joins") or ()
+    is_bracketed = node.parent is not select
+    return is_bracketed or any(join.side in ("RIGHT", "FULL") for join in joins)
 
 
 def _count_matches(source: Relation, joined: set[str], context: Context) -> int:

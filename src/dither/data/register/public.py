@@ -57,8 +57,7 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
         f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL"
     )
     multiplicities = tuple(
-        (table.name, key, _measure_multiplicity(connection, table, key))
-        for key in _list_keys(table)
+        (table.name, key, _measure_multiplicity(connection, table, key)) for key in list_keys(table)
     )
     for table_name, key, rows_per_key in multiplicities:
         if key in table.unique and rows_per_key > 1:
@@ -112,8 +111,9 @@ def _read_few_texts(
     return texts if len(texts) <= MOST_TEXTS and OTHER not in texts else ()
 
 
-def _list_keys(table: Table) -> list[tuple[str, ...]]:
-    """List every column by itself, every declared unique key, and every pair of few columns.
+def list_keys(table: Table) -> list[tuple[str, ...]]:
+    """List every column by itself, every declared unique key, and every pair of few columns, texts
+    last.
 
     A filter on one column of a pair leaves fewer rows that share a value of the other.
     """
@@ -128,7 +128,10 @@ def _list_keys(table: Table) -> list[tuple[str, ...]]:
         for column in table.columns
         if (column.name,) in keys and (column.name,) not in table.unique
     ]
-    pairs = combinations(counted, 2) if len(counted) <= MOST_PAIRED else ()
+    texts = [name for name in counted if is_text(table.column(name))]
+    others = [name for name in counted if name not in texts]
+    paired = (others + texts)[:MOST_PAIRED] if len(others) <= MOST_PAIRED else []
+    pairs = combinations([name for name in counted if name in paired], 2)
     return keys + [pair for pair in pairs if pair not in keys]
 
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from dither.privacy import losses
 from dither.privacy.charges.gaussian_curve import (
+    SMALLEST_DELTA,
     find_gaussian_epsilon,
     root_up,
     times_exponential,
@@ -105,7 +106,8 @@ def find_planned_epsilon(
             square += count * kind.square  # Gaussians compose to one Gaussian, exactly
         else:
             counts[kind] += count
-    if square and isinstance(plan, losses.FixedNoise) and counts.keys() <= {_NOTHING}:
+    is_noise_alone = isinstance(plan, losses.FixedNoise) and counts.keys() <= {_NOTHING}
+    if square and is_noise_alone and delta >= SMALLEST_DELTA:
         return find_gaussian_epsilon(square, delta)
     if square:
         counts[SampledNormal(Fraction(1), square)] = 1

@@ -12,6 +12,8 @@ from math import isqrt
 from dither.privacy.charges.normal import BITS, normal_below
 from dither.privacy.noise.enclosure import exp_minus
 
+SMALLEST_DELTA = Fraction(1, 1 << (BITS - 24))
+"""Below this the rounding of what is enclosed would be most of a delta."""
 _ROOT_BITS = 64
 GRAINS = 1 << 32
 
@@ -20,7 +22,7 @@ GRAINS = 1 << 32
 def find_gaussian_epsilon(square: Fraction, delta: Fraction) -> Fraction:
     """Find the epsilon of Gaussian noise alone at `delta`, rounded up to a multiple of 2**-32.
 
-    `square` is (sensitivity / sigma)^2.
+    `square` is (sensitivity / sigma)^2; `delta` is at least SMALLEST_DELTA.
 
     >>> float(find_gaussian_epsilon(Fraction(1), Fraction(1, 10**6)))
     4.88661...
