@@ -77,7 +77,8 @@ BOUNDS = [
     # rows without a match are kept, and WHERE is asked of them too
     ("SELECT COUNT(*) AS n FROM sales s LEFT JOIN prices p ON s.drug = p.drug WHERE year = 2020",
      60, 60),
-    (f"SELECT COUNT(*) AS n {JOIN} RIGHT JOIN sales t ON s.pid = t.pid WHERE year = 2020", 600, 600),
+    (f"SELECT COUNT(*) AS n {JOIN} RIGHT JOIN sales t ON s.pid = t.pid WHERE year = 2020",
+     600, 600),
 ]  # fmt: skip
 
 
