@@ -25,7 +25,7 @@ def find_gaussian_epsilon(square: Fraction, delta: Fraction) -> Fraction:
     `square` is (sensitivity / sigma)^2; `delta` is at least SMALLEST_DELTA.
 
     >>> float(find_gaussian_epsilon(Fraction(1), Fraction(1, 10**6)))
-    4.88661...
+    4.88655...
     """
     low, high = -1, GRAINS
     while not is_gaussian_within(square, Fraction(high, GRAINS), delta):

@@ -36,7 +36,7 @@ def rho_on_curve(epsilon: Fraction, delta: Fraction) -> Fraction:
     It is larger than that of `rho_within`, so less noise is needed.
 
     >>> float(rho_on_curve(Fraction(1), Fraction(1, 10**6)))
-    0.02803...
+    0.02801...
     """
     least = Fraction(int(epsilon * GRAINS), GRAINS)
     return _find_largest(
