@@ -25,6 +25,7 @@ from dither.state import State
 from dither.steward import rehearsal
 from tests.case_lists import mark_between, mark_rest
 from tests.datasets import clinic, hospital
+from tests.kernel.test_time_limit import SLOW
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
 
@@ -279,11 +280,16 @@ def test_public_tables_with_few_possible_keys_are_generated_too(tmp_path, unique
     write_generated(parse(text), NO_FACTS, tmp_path / "data.duckdb")
 
 
-def test_a_rehearsal_is_stopped_after_its_time(both):
-    """It reads no data, and others wait for it."""
+def test_a_rehearsal_is_stopped_after_its_time(both, monkeypatch):
+    """It reads no data, and others wait for it. Here the engine works until it is stopped."""
+
+    def measure_slowly(self, *_):
+        return self.engine.connection.execute(SLOW).fetchall()
+
     curator = connect(both[0])._curator
     request = Request((Step(Cells(Scan("visits"), (), (Count(),)), "laplace", F(1)),),
         Price(F(1)), "total")  # fmt: skip
     assert curator.rehearse(request, 60).values
+    monkeypatch.setattr(Measurer, "measure", measure_slowly)
     with pytest.raises(RefusedError, match="this rehearsal takes longer"):
-        curator.rehearse(request, 1e-9)
+        curator.rehearse(request, 0.05)

@@ -33,7 +33,7 @@ class ShownCountLaw(GaussianErrorLaw):
     >>> from fractions import Fraction
     >>> law = ShownCountLaw(Fraction(10), 54)
     >>> law.interval(0.95), law.find_lower_ends([54, 75, 300], 0.95)
-    (20, [1, 53, 280])
+    (20, [1, 52, 280])
     """
 
     formula: ClassVar[str] = (
