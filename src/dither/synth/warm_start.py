@@ -68,8 +68,8 @@ def check_earlier(
 
 
 def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
-    """Whether an earlier table is as its own certificate commits to it, signed by the key that
-    signed the later table.
+    """Whether an earlier table is as its own certificate commits to it: that of the lease that it
+    names, signed by the key that signed the later table.
 
     Else its numbers may come from other releases than those that it names, and the certificate of
     the later table could state too small a loss.
@@ -80,7 +80,12 @@ def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
     verdict = check(write_certificate(earlier.signed), trusted)
     if not verdict.intact or not verdict.has_known_key or verdict.body is None:
         return False
-    return bool(verdict.body["values"]["commitment"] == earlier.commitment)
+    body = verdict.body
+    return bool(
+        body["mechanisms"][0]["family"] == "lease"
+        and body["release"]["id"] == earlier.facts.get("release")
+        and body["values"]["commitment"] == earlier.commitment
+    )
 
 
 def list_bought_labels(start: object) -> dict[str, tuple[str, ...]]:
