@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import dither
 from dither import steward
 from dither.cli.main import app
-from dither.privacy.charges.rules import Rule, charge_from_amounts
 from dither.errors import ParameterError
+from dither.privacy.charges.rules import Rule, charge_from_amounts
 from dither.publish import seal
 from dither.publish.budget import AS_IF
 from dither.publish.lease_certificate import _state_guarantee
