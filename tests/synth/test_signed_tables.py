@@ -114,7 +114,11 @@ def test_nothing_is_signed_that_starts_from_a_doctored_table(survey: Path, tmp_p
     renamed = replace(dear, facts=cheap.facts)
     with_seal = replace(dear, facts=cheap.facts, signed=cheap.signed)
     with_numbers = replace(
-        cheap, fitted=replace(cheap.fitted, measurements=dear.fitted.measurements)
+        cheap,
+        fitted=replace(
+            cheap.fitted,
+            measurements=tuple(replace(m, counts=m.counts + 1) for m in cheap.fitted.measurements),
+        ),
     )
     for doctored in (renamed, with_seal, with_numbers):
         made = con.synthesize("people", epsilon=1, start_from=doctored, **ask)
@@ -165,6 +169,11 @@ def test_a_certificate_commits_to_all_that_a_later_fit_may_use(
         assert doctored.commitment != made.commitment, name
     doctored = list_doctored(made)["the number of rows"]
     assert con.synthesize("people", epsilon=1, start_from=doctored, **ask).signed is None
+    before = con.budget().pots[0].spent
+    for name in ("shapes of potentials", "which counts are single"):
+        with pytest.raises(ParameterError, match="shapes do not fit"):
+            con.synthesize("people", epsilon=1, start_from=list_doctored(made)[name], **ask)
+    assert con.budget().pots[0].spent == before
     checked = con.check_synthetic(made, epsilon=1)
     assert con.synthesize("people", epsilon=1, start_from=checked, **ask).signed is not None
 

@@ -91,7 +91,10 @@ class FitState:
         self.bounds = {}
         for choice in checked:
             fresh = measured[choice.chosen.clique]
-            for clique, bound in bound_candidates(choice, fresh, len(checked)).items():
+            found = bound_candidates(
+                choice, fresh, len(checked), is_gaussian=self.steps.is_gaussian
+            )
+            for clique, bound in found.items():
                 if clique not in self.bounds or bound.distance < self.bounds[clique].distance:
                     self.bounds[clique] = bound
 

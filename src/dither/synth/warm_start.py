@@ -65,6 +65,35 @@ def check_earlier(
         raise ParameterError("start_from does not say which release it is: leave it out")
     if not earlier.fitted.measurements:
         raise ParameterError("start_from was saved without its measurements: leave it out")
+    if not _has_fitting_shapes(earlier):
+        raise ParameterError(
+            "start_from has tables whose shapes do not fit its columns: load the file that save() "
+            "wrote"
+        )
+
+
+def _has_fitting_shapes(earlier: Synthetic) -> bool:
+    """Whether all tables of an earlier fit have the shapes that its columns and groups say."""
+    fitted = earlier.fitted
+    values = tuple(column.size for column in earlier.columns)
+    sizes = tuple(grouping.size for grouping in fitted.groupings)
+    shapes = [
+        (m.clique, t.shape, sizes) for m in fitted.measurements for t in (m.counts, m.variance)
+    ]
+    shapes += [(clique, table.shape, sizes) for clique, table in fitted.model.potentials.items()]
+    shapes += [
+        (m.clique, t.shape, values) for m in fitted.single_counts for t in (m.counts, m.variance)
+    ]
+    return (
+        tuple(grouping.values for grouping in fitted.groupings) == values
+        and tuple(single.shape for single in fitted.singles) == tuple((n,) for n in values)
+        and fitted.model.sizes == sizes
+        and all(len(measurement.clique) == 1 for measurement in fitted.single_counts)
+        and all(
+            {*clique} <= {*range(len(values))} and shape == tuple(lengths[a] for a in clique)
+            for clique, shape, lengths in shapes
+        )
+    )
 
 
 def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
