@@ -169,6 +169,13 @@ def test_a_certificate_commits_to_all_that_a_later_fit_may_use(
         assert doctored.commitment != made.commitment, name
     doctored = list_doctored(made)["the number of rows"]
     assert con.synthesize("people", epsilon=1, start_from=doctored, **ask).signed is None
+    made.save(tmp_path / "model.json")
+    old = json.loads((tmp_path / "model.json").read_text())
+    del old["single_counts"]
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    earlier = load_synthetic(tmp_path / "old.json")
+    assert earlier.sample(50).equals(made.sample(50))
+    assert con.synthesize("people", epsilon=1, start_from=earlier, **ask).signed is None
     before = con.budget().pots[0].spent
     for name in ("shapes of potentials", "which counts are single"):
         with pytest.raises(ParameterError, match="shapes do not fit"):
