@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,13 @@ from scipy.stats import binom
 import dither.synth.count_bounds as count_bounds
 from dither.synth import load_synthetic
 from dither.synth.choice_bounds import bound_candidates
+from dither.synth.columns import SynthColumn
 from dither.synth.conditions import CountEstimate
 from dither.synth.count_bounds import bound_count, bound_noise
 from dither.synth.estimate import Measurement
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import ValueGrouping
+from dither.synth.methods import _start
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import MadeChoice, MarginalCandidate
 from tests.synth.survey import invent_people, open_survey
@@ -117,6 +121,60 @@ def test_planted_bugs_in_bounds_of_counts_are_found(
     monkeypatch.setattr(count_bounds, name, planted)
     outside = count_outside(400, noise)
     assert outside > 3 if noise < 1 else binom.sf(outside - 1, 400, 0.05) < 1e-9
+
+
+EMPTY = 450
+LABELS = 1000
+
+
+def start_from_labels(noise: float) -> FittedTable:
+    """The start of a method on a column whose first labels have no rows, as aim makes it."""
+    exact = np.repeat([0.0, 200.0], [EMPTY, LABELS - EMPTY])
+
+    def measure(clique: Any, groupings: Any, price: Fraction) -> Measurement:
+        noisy = exact + np.rint(DRAWS.normal(0, noise, LABELS))
+        return Measurement(clique, noisy, np.full(LABELS, noise**2))
+
+    steps: Any = SimpleNamespace(measure=measure, zeros={})
+    column = SynthColumn(
+        "label", "category", LABELS, False, 0, 1, 0, LABELS - 1, Fraction(1), ("",) * LABELS
+    )
+    state = _start(steps, (column,), Fraction(1))
+    measured = tuple(state.measured.values())
+    return FittedTable(state.model, tuple(state.groupings), (), measured, {}, state.single_counts)
+
+
+def count_misses_of_empty_labels(runs: int) -> int:
+    """How often the bounds of all empty labels but one miss the exact number, 0."""
+    wanted = np.zeros(LABELS)
+    wanted[1:EMPTY] = 1.0
+    missed = 0
+    for _ in range(runs):
+        fitted = start_from_labels(noise=10.0)
+        bounds = bound_count(fitted, {0: wanted}, True)
+        assert bounds is not None and fitted.groupings[0].size < LABELS
+        missed += not bounds.low <= 0 <= bounds.high
+    return missed
+
+
+def list_groups_as_if_public(fitted: FittedTable, where: Any) -> list[Any]:
+    """Planted: groups of single counts are taken as if they had been fixed beforehand."""
+    return [count_bounds._CountedTable(m, fitted.groupings) for m in fitted.measurements]
+
+
+def test_bounds_hold_where_the_noise_chose_the_groups_and_planted_groups_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At most one in twenty may miss; by groups far more do: high noise keeps a label apart."""
+    assert binom.sf(count_misses_of_empty_labels(100) - 1, 100, 0.05) > 1e-9
+    monkeypatch.setattr(count_bounds, "_list_usable", list_groups_as_if_public)
+    assert binom.sf(count_misses_of_empty_labels(400) - 1, 400, 0.05) < 1e-9  # about a fifth
+
+
+def test_an_older_file_has_no_bounds_by_groups_that_its_own_noise_chose() -> None:
+    fitted = replace(start_from_labels(noise=10.0), single_counts=())
+    assert fitted.groupings[0].size < LABELS
+    assert bound_count(fitted, {0: np.ones(LABELS)}, True) is None
 
 
 @pytest.mark.parametrize("chance", [0.01, 0.001])

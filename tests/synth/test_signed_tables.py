@@ -17,12 +17,19 @@ from typer.testing import CliRunner
 import dither
 from dither import steward
 from dither.cli.main import app
+from dither.errors import ParameterError
 from dither.privacy.charges.rules import Rule, charge_from_amounts
 from dither.publish import seal
 from dither.publish.budget import AS_IF
 from dither.publish.lease_certificate import _state_guarantee
+from dither.publish.signing import ensure_signing_key
 from dither.state import State
 from dither.synth import load_linked, load_synthetic
+from dither.synth.asking import SynthAsker, write_remarks
+from dither.synth.constraints import Constraint
+from dither.synth.edges import BoughtEdges
+from dither.synth.synthetic import Synthetic
+from dither.synth.warm_start import PublicTable, is_as_signed
 from tests.datasets.clinic import open_total
 from tests.datasets.served_clinic import own_state_home
 from tests.synth.survey import CATALOG, invent_people, invent_trips
@@ -60,7 +67,7 @@ def test_the_certificate_of_the_demo_clinic_verifies_and_commits_to_the_model(
     made = con.synthesize("people", epsilon=2, columns=["age", "work", "begun", "ended"])
     body = read_signed(made.certificate(tmp_path / "certificate.json"))
     assert body["values"]["commitment"] == made.commitment
-    assert made.commitment.startswith(f"model {made.key.hex()}, measurements ")
+    assert made.commitment.startswith(f"version 2, model {made.key.hex()}, contents ")
     assert body["price"]["charges"]["total"][0] == body["guarantee"]["native"]["epsilon"]
     assert float(body["guarantee"]["epsilon"]) <= 2
     assert len(body["post_processing"]) == len(made.released)
@@ -107,11 +114,118 @@ def test_nothing_is_signed_that_starts_from_a_doctored_table(survey: Path, tmp_p
     renamed = replace(dear, facts=cheap.facts)
     with_seal = replace(dear, facts=cheap.facts, signed=cheap.signed)
     with_numbers = replace(
-        cheap, fitted=replace(cheap.fitted, measurements=dear.fitted.measurements)
+        cheap,
+        fitted=replace(
+            cheap.fitted,
+            measurements=tuple(replace(m, counts=m.counts + 1) for m in cheap.fitted.measurements),
+        ),
     )
     for doctored in (renamed, with_seal, with_numbers):
         made = con.synthesize("people", epsilon=1, start_from=doctored, **ask)
         assert made.signed is None and "steps" in made.certificate()
+
+
+def list_doctored(made: Synthetic) -> dict[str, Synthetic]:
+    """The table with one thing changed that its certificate must commit to."""
+    fitted = made.fitted
+    model = fitted.model
+    measurement = fitted.measurements[0]
+    turned = {clique: table[..., None] for clique, table in model.potentials.items()}
+    changes: dict[str, dict[str, Any]] = {
+        "the number of rows": {"model": replace(model, total=123456.0)},
+        "shapes of potentials": {"model": replace(model, potentials=turned)},
+        "bounds": {"gaps": {(0, 1): 0.0}},
+        "single counts": {"single_counts": fitted.single_counts[1:]},
+        "which counts are single": {
+            "measurements": fitted.measurements[:-1],
+            "single_counts": (fitted.measurements[-1], *fitted.single_counts),
+        },
+        "noise": {
+            "measurements": (
+                replace(measurement, variance=measurement.variance / 4),
+                *fitted.measurements[1:],
+            )
+        },
+    }
+    doctored = {
+        name: replace(made, fitted=replace(fitted, **change)) for name, change in changes.items()
+    }
+    rule = Constraint("age >= 1", "nobody")
+    return doctored | {
+        "steps": replace(made, released=()),
+        "rules": replace(made, constraints=(rule,)),
+        "drawing": replace(made, is_drawn_evenly=False),
+    }
+
+
+def test_a_certificate_commits_to_all_that_a_later_fit_may_use(
+    survey: Path, tmp_path: Path
+) -> None:
+    """Planted: another number of rows under the certificate of the real table, and more."""
+    con = dither.connect(survey)
+    ask: dict[str, Any] = {"columns": ["age", "work", "town"], "method": "aim"}
+    made = con.synthesize("people", epsilon=2, **ask)
+    for name, doctored in list_doctored(made).items():
+        assert doctored.commitment != made.commitment, name
+    doctored = list_doctored(made)["the number of rows"]
+    assert con.synthesize("people", epsilon=1, start_from=doctored, **ask).signed is None
+    made.save(tmp_path / "model.json")
+    old = json.loads((tmp_path / "model.json").read_text())
+    del old["single_counts"]
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    earlier = load_synthetic(tmp_path / "old.json")
+    assert earlier.sample(50).equals(made.sample(50))
+    assert con.synthesize("people", epsilon=1, start_from=earlier, **ask).signed is None
+    before = con.budget().pots[0].spent
+    for name in ("shapes of potentials", "which counts are single"):
+        with pytest.raises(ParameterError, match="shapes do not fit"):
+            con.synthesize("people", epsilon=1, start_from=list_doctored(made)[name], **ask)
+    assert con.budget().pots[0].spent == before
+    checked = con.check_synthetic(made, epsilon=1)
+    assert con.synthesize("people", epsilon=1, start_from=checked, **ask).signed is not None
+
+
+def test_a_certificate_of_another_release_or_of_no_lease_is_not_that_of_a_table(
+    survey: Path,
+) -> None:
+    """Planted: the steward's key under the commitment of a dear table, for a cheap release; and
+    under that of an answer which is no lease."""
+    con = dither.connect(survey)
+    dear = con.synthesize("people", epsilon=5, columns=["age", "town"], method="aim")
+    cheap = con.synthesize("people", epsilon=1, columns=["age", "town"], method="aim")
+    remarks = write_remarks([dear], "epsilon 1", dear.commitment)
+    other = con._curator.sign_lease(cheap.facts["release"], remarks)
+    assert other is not None and read_signed(other)["values"]["commitment"] == dear.commitment
+    assert is_as_signed(dear, dear.signed)
+    assert not is_as_signed(replace(dear, signed=other), dear.signed)
+    body = json.loads(json.dumps(dear.certificate()["body"]))
+    body["mechanisms"][0]["family"] = "discrete-laplace"
+    answer = seal.sign(body, ensure_signing_key(State.beside(survey)))
+    assert not is_as_signed(replace(dear, signed=answer), dear.signed)
+
+
+def test_edges_from_outside_are_not_taken_for_bought_ones(survey: Path) -> None:
+    """Planted elsewhere: the asker's edges, which a certificate called bought."""
+    con = dither.connect(survey)
+    rows = con.synthesize("people", epsilon=2, columns=["pay", "town", "work"]).sample(200)
+    before = con.budget().pots[0].spent
+    bins: Any = {"pay": BoughtEdges((123, 4567, 4568, 30000))}
+    for start in (None, PublicTable(rows, provenance="census")):
+        with pytest.raises(ParameterError, match="say that they were bought"):
+            con.synthesize(
+                "people", epsilon=5, columns=["pay", "town", "work"], bins=bins, start_from=start
+            )
+    columns = {"people": ["pay", "town"], "trips": ["length"]}
+    with pytest.raises(ParameterError, match="say that they were bought"):
+        con.synthesize_linked("people", "trips", epsilon=5, columns=columns, bins=bins)
+    asker = SynthAsker(con._curator, con._pot, con._curator.view(con._pot))
+    terms = {"table": "people", "columns": ["pay"], "bins": bins, "parent": "people"}
+    terms |= {"child": "trips", "method": "aim", "constraints": [], "labels": {}}
+    price = {"measure": "epsilon", "price": "1", "asked": "epsilon 1"}
+    for run, wished in ((asker.run, ["pay"]), (asker.run_linked, columns)):
+        with pytest.raises(ParameterError, match="say that they were bought"):
+            run(terms | price | {"columns": wished})
+    assert con.budget().pots[0].spent == before
 
 
 @pytest.mark.parametrize("rule", [Rule("pure"), ZCDP, replace(ZCDP, name="rdp", alpha=10)])

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom, norm
 
 from dither.errors import ParameterError
 from dither.synth import PublicTable, load_synthetic
 from dither.synth.groupings import keep_all
-from dither.synth.quality import bound_distance
+from dither.synth.quality import bound_distance, bound_square
 from dither.synth.warm_start import find_public_potentials
 from tests.synth.survey import invent_people, open_survey
 
@@ -144,7 +145,63 @@ def test_the_bound_of_a_check_holds_and_is_not_idle() -> None:
     off = np.where(np.arange(100).reshape(10, 10) % 2, 110.0, 90.0)
     for real, distance in ((model, 0.0), (off, 0.05)):
         bounds = [
-            bound_distance(real + draws.normal(0, 8, (10, 10)), model, 64.0) for _ in range(200)
+            bound_distance(real + draws.normal(0, 8, (10, 10)), model, 64.0, is_gaussian=True)
+            for _ in range(200)
         ]
         assert sum(most < distance for _, most in bounds) <= 35
         assert np.mean([most for _, most in bounds]) < 0.09
+
+
+LAWS = {
+    "normal": lambda draws, shape: draws.normal(0, 10, shape),
+    "laplace": lambda draws, shape: draws.laplace(0, 10 / np.sqrt(2), shape),
+    "discrete laplace": lambda draws, shape: (
+        draws.geometric(1 - np.exp(-np.sqrt(2) / 10), shape)
+        - draws.geometric(1 - np.exp(-np.sqrt(2) / 10), shape)
+    ),
+}
+DISTANCES = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
+RUNS = 500
+
+
+def list_misses(law: str, bound: Any, chance: float) -> list[int]:
+    """How often of 500 times a bound is below the true squared distance: for counts that are off
+    in one cell and in all, by so many standard errors of one cell together."""
+    draws = np.random.default_rng(11)
+    misses = []
+    for cells in (1, 4, 25, 100):
+        noise = LAWS[law](draws, (RUNS, cells))
+        for distance in DISTANCES:
+            flat = np.full(cells, 10 * distance / np.sqrt(cells))
+            alone = np.where(np.arange(cells) == 0, 10 * distance, 0.0)
+            for off in (flat, alone):
+                square = float(np.square(off).sum())
+                zero = np.zeros(cells)
+                bounds = [
+                    bound(off + own, zero, 100.0, chance, is_gaussian=law == "normal")
+                    for own in noise
+                ]
+                misses.append(sum(most < square - 1e-6 for most in bounds))
+    return misses
+
+
+def bound_square_at_estimate(
+    noisy: Any, model: Any, variance: float, chance: float, *, is_gaussian: bool
+) -> float:
+    """Planted: the standard error at the estimate, which is too small where the estimate is low."""
+    cells = noisy.size
+    square = float(np.square(noisy - model).sum()) - cells * variance
+    error = np.sqrt(2 * cells * variance**2 + 4 * variance * max(0.0, square))
+    return max(0.0, square + float(norm.isf(chance)) * error)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("chance", [0.05, 0.0125])
+def test_the_bound_of_a_squared_distance_misses_no_more_than_it_says(
+    law: str, chance: float
+) -> None:
+    """For every true distance. A miss is at most binomial, and 72 cases share the 1e-9."""
+    worst = max(list_misses(law, bound_square, chance))
+    assert binom.sf(worst - 1, RUNS, chance) > 1e-9 / 72
+    planted = max(list_misses(law, bound_square_at_estimate, chance))
+    assert binom.sf(planted - 1, RUNS, chance) < 1e-9 / 72

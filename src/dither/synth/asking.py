@@ -30,7 +30,7 @@ from dither.synth.bought_edges import (
 )
 from dither.synth.columns import MOST_LABELS, write_plan
 from dither.synth.constraints import Constraint
-from dither.synth.edges import Bins, check_bins, write_bins
+from dither.synth.edges import Bins, check_bins, refuse_bought_edges, write_bins
 from dither.synth.linked import (
     PARENT_SHARE,
     LinkedPlan,
@@ -191,6 +191,7 @@ class SynthAsker:
         """
         names = self._list_names(table, columns)
         check_bins(bins or {}, names)
+        refuse_bought_edges(bins)
         bins = reuse_edges(bins or {}, start_from)
         labels = list_bought_labels(start_from)
         undeclared = tuple(n for n in self._list_undeclared(table, names) if n not in labels)
@@ -233,6 +234,7 @@ class SynthAsker:
             labels={name: tuple(texts) for name, texts in terms["labels"].items()},
         )
         bins = terms["bins"]
+        refuse_bought_edges(bins)
         price = read_terms_price(terms)
         wishes = self._price_edges([plan_with(bins)], {terms["table"]: bins}, price)
         return self._fit(plan_with, bins, wishes, price)
@@ -298,6 +300,7 @@ class SynthAsker:
         """Make two linked tables out of one lease."""
         chosen = {name: tuple(names) for name, names in columns.items()}
         bins = bins or {}
+        refuse_bought_edges(bins)
         plan_with = partial(self._plan_linked, parent, child, chosen, method)
         wishes = self._price_linked_edges(plan_with(bins, bins), bins, price)
         terms = {
@@ -320,6 +323,7 @@ class SynthAsker:
         chosen = {name: tuple(names) for name, names in terms["columns"].items()}
         price = read_terms_price(terms)
         bins = terms["bins"]
+        refuse_bought_edges(bins)
         plan_with = partial(
             self._plan_linked, terms["parent"], terms["child"], chosen, terms["method"]
         )

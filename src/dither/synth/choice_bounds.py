@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-from scipy import stats
 
 from dither.synth.contraction import Table
 from dither.synth.estimate import Measurement
@@ -37,7 +36,7 @@ class CandidateBound:
 
 
 def bound_candidates(
-    choice: MadeChoice, fresh: Measurement, choices: int = 1
+    choice: MadeChoice, fresh: Measurement, choices: int = 1, *, is_gaussian: bool = False
 ) -> dict[Clique, CandidateBound]:
     """Bound every candidate of a choice by a later measurement of the chosen candidate.
 
@@ -47,8 +46,9 @@ def bound_candidates(
     chosen = choice.chosen
     chance = _CHANCE / choices
     slack = choice.scale * log(len(choice.candidates) / chance)
-    square, error = bound_square(fresh.counts, chosen.target, float(fresh.variance.flat[0]))
-    worst = sqrt(chosen.target.size * max(0.0, square + float(stats.norm.isf(chance)) * error))
+    variance = float(fresh.variance.flat[0])
+    square = bound_square(fresh.counts, chosen.target, variance, chance, is_gaussian=is_gaussian)
+    worst = sqrt(chosen.target.size * square)
     return {
         candidate.clique: CandidateBound(
             candidate.target,

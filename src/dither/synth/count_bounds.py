@@ -3,7 +3,8 @@
 Rows that meet all conditions are at most those that meet some of them, and at least those less the
 rows that break another. So every measured table bounds every count. Where only some values of a
 group meet the conditions, the whole group counts for the upper end and nothing of it for the lower
-one: nothing is assumed of how rows are spread in a group. Proof:
+one: nothing is assumed of how rows are spread in a group. Groups were chosen by the noisy counts of
+single values, so single columns are bounded by these values, never by groups. Proof:
 docs/proofs/synthetic-tables.md#what-is-known-of-the-error.
 """
 
@@ -19,11 +20,13 @@ from scipy import stats
 from dither.synth.contraction import Table
 from dither.synth.estimate import Measurement
 from dither.synth.fitted import FittedTable
-from dither.synth.groupings import ValueGrouping
+from dither.synth.groupings import ValueGrouping, keep_all
 from dither.synth.junction_tree import Clique
 
 CHANCE = 0.025
 """The chance that the noise of any table used misleads; the other half of 5% is for `gaps`."""
+_SUMS = 5
+"""How many ends of sums of one table are used: meeting from both sides, failing, and all rows."""
 Conditions = Mapping[int, Table]
 """By attribute the share of each value that a condition allows."""
 
@@ -42,13 +45,14 @@ def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> Co
     `is_gaussian` says that all noise is Gaussian; else a bound for Laplace noise is used, which
     holds for both.
     """
-    tables = _choose_tables(fitted, where)
-    if not tables:
+    usable = _list_usable(fitted, where)
+    if not usable:
         return None
-    chance = CHANCE / (3 * len(tables) + 2)
+    chance = CHANCE / (_SUMS * len(usable))
+    tables = _choose_tables(usable, where)
     bounds_of = {
-        columns: _bound_table(measurement, fitted, where, chance, is_gaussian)
-        for columns, measurement in tables.items()
+        columns: _bound_table(table, where, chance, is_gaussian)
+        for columns, table in tables.items()
     }
     high = min(bounds.meeting_high for bounds in bounds_of.values())
     low = max(
@@ -67,6 +71,21 @@ def bound_count(fitted: FittedTable, where: Conditions, is_gaussian: bool) -> Co
 
 
 @dataclass(frozen=True)
+class _CountedTable:
+    """Noisy counts, and for every attribute the groups of values that they count.
+
+    The groups do not depend on the noise of these counts.
+    """
+
+    measurement: Measurement
+    groupings: Sequence[ValueGrouping]
+
+    def mark(self, where: Conditions, *, is_any: bool) -> np.ndarray:
+        """Mark the cells in which some values meet the conditions, or all do."""
+        return _mark_groups(self.measurement.clique, self.groupings, where, is_any=is_any)
+
+
+@dataclass(frozen=True)
 class _TableBounds:
     """What one measured table says: the rows that meet its conditions, and those that break one."""
 
@@ -75,20 +94,45 @@ class _TableBounds:
     failing_high: float
 
 
-def _choose_tables(fitted: FittedTable, where: Conditions) -> dict[frozenset[int], Measurement]:
-    """Choose, for every set of columns with conditions that a table has, the table with the least
-    noise in the cells that meet them. Variances are public."""
-    tables: dict[frozenset[int], Measurement] = {}
-    least: dict[frozenset[int], float] = {}
+def _list_usable(fitted: FittedTable, where: Conditions) -> list[_CountedTable]:
+    """List the tables that say something of the conditions, or of all rows where there are none.
+
+    Single columns count values here. Where a file has no such counts, and the groups are not single
+    values, the column is left out: its groups were chosen by its noise.
+    """
+    values = [keep_all(grouping.values) for grouping in fitted.groupings]
+    singles = {measurement.clique: measurement for measurement in fitted.single_counts}
+    usable = []
     for measurement in fitted.measurements:
-        columns = frozenset({*measurement.clique} & {*where})
-        if not columns and where:
+        clique = measurement.clique
+        if where and not {*clique} & {*where}:
             continue
-        inside = _mark_groups(measurement.clique, fitted.groupings, where, is_any=True)
-        variance = float(measurement.variance[inside].sum())
+        if len(clique) > 1:
+            usable.append(_CountedTable(measurement, fitted.groupings))
+        elif clique in singles:
+            usable.append(_CountedTable(singles[clique], values))
+        elif fitted.groupings[clique[0]] == values[clique[0]]:
+            usable.append(_CountedTable(measurement, values))
+    return usable
+
+
+def _choose_tables(
+    usable: Sequence[_CountedTable], where: Conditions
+) -> dict[frozenset[int], _CountedTable]:
+    """Choose, for every set of columns with conditions that a table has, the table with the least
+    noise in the cells that meet them.
+
+    Which cells these are may depend on the noise of other tables, so that every usable table takes
+    its share of the chance of an error, chosen or not.
+    """
+    tables: dict[frozenset[int], _CountedTable] = {}
+    least: dict[frozenset[int], float] = {}
+    for table in usable:
+        columns = frozenset({*table.measurement.clique} & {*where})
+        variance = float(table.measurement.variance[table.mark(where, is_any=True)].sum())
         if columns not in least or variance < least[columns]:
             least[columns] = variance
-            tables[columns] = measurement
+            tables[columns] = table
     return tables
 
 
@@ -110,14 +154,11 @@ def _mark_groups(
 
 
 def _bound_table(
-    measurement: Measurement,
-    fitted: FittedTable,
-    where: Conditions,
-    chance: float,
-    is_gaussian: bool,
+    table: _CountedTable, where: Conditions, chance: float, is_gaussian: bool
 ) -> _TableBounds:
-    touched = _mark_groups(measurement.clique, fitted.groupings, where, is_any=True)
-    whole = _mark_groups(measurement.clique, fitted.groupings, where, is_any=False)
+    measurement = table.measurement
+    touched = table.mark(where, is_any=True)
+    whole = table.mark(where, is_any=False)
     _, meeting_high = _bound_sum(measurement, touched, chance, is_gaussian)
     meeting_low, _ = _bound_sum(measurement, whole, chance, is_gaussian)
     _, failing_high = _bound_sum(measurement, ~whole, chance, is_gaussian)
@@ -174,10 +215,11 @@ def _find_gap(fitted: FittedTable, columns: set[int]) -> tuple[Clique, float] | 
 
 
 def _bound_rows(
-    tables: Collection[Measurement], chance: float, is_gaussian: bool
+    tables: Collection[_CountedTable], chance: float, is_gaussian: bool
 ) -> tuple[float, float]:
     """Bound the number of all rows from both sides, by the table with the least noise."""
-    best = min(tables, key=lambda measurement: float(measurement.variance.sum()))
+    measurements = [table.measurement for table in tables]
+    best = min(measurements, key=lambda measurement: float(measurement.variance.sum()))
     return _bound_sum(best, np.ones(best.counts.shape, bool), chance, is_gaussian)
 
 

@@ -61,6 +61,18 @@ def check_bins(bins: object, names: Sequence[str]) -> None:
             )
 
 
+def refuse_bought_edges(bins: object) -> None:
+    """Refuse edges from outside that say that they were bought: a lease buys them itself."""
+    if not isinstance(bins, Mapping):
+        return
+    for name, wish in bins.items():
+        if isinstance(wish, BoughtEdges):
+            raise ParameterError(
+                f"the bins of {name} say that they were bought: ask for 'buy' to buy them out of "
+                f"the lease, or list the values at which bins begin"
+            )
+
+
 def count_bought_bins(name: str, wish: str) -> int:
     """Count the bins of a wish such as "buy" or "buy:12".
 

@@ -18,7 +18,8 @@ class FittedTable:
     how a group is spread. `measurements` are the noisy counts over groups that it was fitted to.
 
     `gaps` bound, for cliques that were not measured, the L1 distance of the source's counts of
-    groups from the model's, with 95% confidence.
+    groups from the model's, with 95% confidence. `single_counts` are the noisy counts of single
+    values from which the groups were chosen; older files do not have them.
     """
 
     model: GraphicalModel
@@ -26,6 +27,7 @@ class FittedTable:
     singles: tuple[Table, ...]
     measurements: tuple[Measurement, ...] = ()
     gaps: Mapping[Clique, float] = field(default_factory=dict)
+    single_counts: tuple[Measurement, ...] = ()
 
     def find_marginal(self, clique: Clique) -> Table:
         """The expected counts of the values of some attributes, given in order."""

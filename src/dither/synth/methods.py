@@ -66,6 +66,7 @@ class FitState:
     measured: dict[Clique, Measurement]
     model: GraphicalModel
     bounds: dict[Clique, CandidateBound] = field(default_factory=dict)
+    single_counts: tuple[Measurement, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -90,7 +91,10 @@ class FitState:
         self.bounds = {}
         for choice in checked:
             fresh = measured[choice.chosen.clique]
-            for clique, bound in bound_candidates(choice, fresh, len(checked)).items():
+            found = bound_candidates(
+                choice, fresh, len(checked), is_gaussian=self.steps.is_gaussian
+            )
+            for clique, bound in found.items():
                 if clique not in self.bounds or bound.distance < self.bounds[clique].distance:
                     self.bounds[clique] = bound
 
@@ -103,6 +107,7 @@ class FitState:
             tuple(self.singles),
             tuple(self.measured.values()),
             bound_gaps(self.bounds, self.model, self.measured),
+            self.single_counts,
         )
 
 
@@ -156,7 +161,7 @@ def _start(
     }
     sizes = tuple(grouping.size for grouping in groupings)
     model = GraphicalModel(sizes, total, fit_tree(sizes, measured))
-    state = FitState(steps, groupings, singles, total, measured, model)
+    state = FitState(steps, groupings, singles, total, measured, model, single_counts=tuple(noisy))
     state.refit(ROUND_STEPS)
     return state
 
@@ -236,6 +241,7 @@ def fit_from_earlier(
         earlier.model.total,
         measured,
         earlier.model,
+        single_counts=earlier.single_counts,
     )
     return _run_rounds(state, columns, rounds=len(columns), is_penalised=True)
 

@@ -1,10 +1,10 @@
 """A paid check of a synthetic table: pairs of columns counted anew, and held against its model.
 
 The counts come out of a lease of their own, so the check is charged like any question. With noise
-of variance v in each of k cells, sum (y - m)^2 - k v estimates the squared distance of the real
-counts x from the model's m without bias, and its standard error is at most
-sqrt(2 k v^2 + 4 v max(0, sum (x - m)^2)). Half the L1 distance is at most sqrt(k) / 2 times the L2
-distance. Proof: docs/proofs/synthetic-tables.md.
+of variance v in each of k cells, sum (y - m)^2 - k v estimates the squared distance S of the real
+counts x from the model's m without bias, and is seldom below S - z sqrt(a k v^2 + 4 v S): the bound
+is the S that solves this. Half the L1 distance is at most sqrt(k) / 2 times the L2 distance. Proof:
+docs/proofs/synthetic-tables.md#a-paid-check.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 
 from dither.errors import ParameterError
 from dither.synth.contraction import Table
+from dither.synth.count_bounds import bound_noise
 from dither.synth.fitted import FittedTable
 from dither.synth.junction_tree import Clique
 from dither.synth.steps import TableSteps
 
 MOST_PAIRS = 20
-_Z = 1.6449
-"""The quantile of a normal law that 95% lie below."""
+_CHANCE = 0.05
+"""The chance that the bound of one check misleads."""
 
 
 @dataclass(frozen=True)
@@ -75,27 +76,43 @@ def measure_quality(
         groupings = [fitted.groupings[attribute] for attribute in clique]
         fresh = steps.measure(clique, groupings, price / len(cliques))
         estimate, upper = bound_distance(
-            fresh.counts, fitted.model.find_marginal(clique), float(fresh.variance.flat[0])
+            fresh.counts,
+            fitted.model.find_marginal(clique),
+            float(fresh.variance.flat[0]),
+            is_gaussian=steps.is_gaussian,
         )
         columns = tuple(names[attribute] for attribute in clique)
         checks.append(QualityCheck(columns, estimate, upper))
     return tuple(checks)
 
 
-def bound_distance(noisy: Table, model: Table, variance: float) -> tuple[float, float]:
+def bound_distance(
+    noisy: Table, model: Table, variance: float, *, is_gaussian: bool = False
+) -> tuple[float, float]:
     """An estimate of the total variation distance of counts from a model's, and an upper bound."""
     cells = noisy.size
-    square, error = bound_square(noisy, model, variance)
+    square = bound_square(noisy, model, variance, _CHANCE, is_gaussian=is_gaussian)
     rows = max(1.0, float(model.sum()))
-    upper = 0.5 * sqrt(cells * max(0.0, square + _Z * error)) / rows
+    upper = 0.5 * sqrt(cells * square) / rows
     plain = 0.5 * float(np.abs(noisy - model).sum()) / rows
     by_noise = 0.5 * cells * sqrt(2 * variance / np.pi) / rows
     estimate = sqrt(max(0.0, plain**2 - by_noise**2))
     return min(1.0, estimate), min(1.0, max(upper, estimate))
 
 
-def bound_square(noisy: Table, model: Table, variance: float) -> tuple[float, float]:
-    """An estimate of the squared L2 distance of counts from a model's, and its standard error."""
+def bound_square(
+    noisy: Table, model: Table, variance: float, chance: float, *, is_gaussian: bool = False
+) -> float:
+    """Bound the squared L2 distance of counts from a model's: exceeded with at most this chance.
+
+    Solves S - z sqrt(a k v^2 + 4 v S) = q for S, where q is the estimate: a = 2 and
+    z = sqrt(2 log(1 / chance)) for Gaussian noise; else a = 6, and z is that of a single Laplace
+    noise by Chernoff, which holds for both. Whole numbers have a variance of at least v - 1/6.
+    """
     cells = noisy.size
-    square = float(np.square(noisy - model).sum()) - cells * variance
-    return square, sqrt(2 * cells * variance**2 + 4 * variance * max(0.0, square))
+    estimate = float(np.square(noisy - model).sum()) - cells * (variance - 1 / 6)
+    factor = 2 if is_gaussian else 6
+    reach = sqrt(-2 * log(chance)) if is_gaussian else bound_noise(np.ones(1), chance, False)
+    middle = estimate + 2 * reach**2 * variance
+    root = middle**2 - estimate**2 + factor * cells * (reach * variance) ** 2
+    return max(0.0, middle + sqrt(max(0.0, root)))

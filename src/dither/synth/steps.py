@@ -132,6 +132,11 @@ class TableSteps:
         """What further steps may cost together."""
         return self._lease.left
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether counts have Gaussian noise; else they have Laplace noise."""
+        return self._measure == "rho"
+
     def _write_cells(self, clique: Clique) -> Cells:
         keys = tuple(self._names[attribute] for attribute in clique)
         return Cells(self._plan, keys, (Count(),))
@@ -151,7 +156,7 @@ class TableSteps:
         """The variance of the noise of each number, from the sensitivity that the catalog gives:
         D2 / (2 rho) of Gaussian noise, 2 (D1 / epsilon)^2 of Laplace noise."""
         sensitivity = self._analyses.analyse_query(query).sensitivity
-        if self._measure == "rho":
+        if self.is_gaussian:
             return float(sensitivity.l2_squared / (2 * price))
         return float(2 * (sensitivity.l1 / price) ** 2)
 
@@ -163,8 +168,7 @@ class TableSteps:
         if (clique, price) not in self._errors:
             total = Total(self._analyses.analyse_query(self._write_cells(clique)).cells)
             variance = self.find_variance(Linear(self._write_cells(clique), total), price)
-            is_gaussian = self._measure == "rho"
-            error = sqrt(2 * variance / np.pi) if is_gaussian else sqrt(variance / 2)
+            error = sqrt(2 * variance / np.pi) if self.is_gaussian else sqrt(variance / 2)
             self._errors[clique, price] = error
         return self._errors[clique, price]
 
@@ -193,7 +197,7 @@ class TableSteps:
         the same epsilon.
         """
         move = self._analyses.analyse_query(query).score_move.largest
-        epsilon = sqrt(8 * price) if self._measure == "rho" else float(price)
+        epsilon = sqrt(8 * price) if self.is_gaussian else float(price)
         return 2 * move / (SCALE * epsilon)
 
     def _write_member(

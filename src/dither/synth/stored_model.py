@@ -51,6 +51,7 @@ def write_model(synthetic: Synthetic) -> str:
         "is_drawn_evenly": synthetic.is_drawn_evenly,
         "certificate": synthetic.signed,
         "measurements": [_write_measurement(m) for m in synthetic.fitted.measurements],
+        "single_counts": [_write_measurement(m) for m in synthetic.fitted.single_counts],
         "gaps": [[list(c), gap.hex()] for c, gap in sorted(synthetic.fitted.gaps.items())],
         "quality": [
             {"columns": list(c.columns), "estimate": c.estimate.hex(), "upper": c.upper.hex()}
@@ -144,16 +145,15 @@ def _read_model(document: Any) -> Synthetic:
     singles = tuple(_read_numbers(single) for single in document["singles"])
     released = tuple(_read_step(step) for step in document["released"])
     constraints = tuple(Constraint(**constraint) for constraint in document["constraints"])
+    values = tuple(grouping.values for grouping in groupings)
     measurements = tuple(
-        Measurement(
-            clique := tuple(saved["clique"]),
-            _read_numbers(saved["counts"]).reshape([sizes[a] for a in clique]),
-            _read_numbers(saved["variance"]).reshape([sizes[a] for a in clique]),
-        )
-        for saved in document.get("measurements", ())
+        _read_measurement(saved, sizes) for saved in document.get("measurements", ())
+    )
+    single_counts = tuple(
+        _read_measurement(saved, values) for saved in document.get("single_counts", ())
     )
     gaps = {tuple(clique): float.fromhex(gap) for clique, gap in document.get("gaps", ())}
-    fitted = FittedTable(model, groupings, singles, measurements, gaps)
+    fitted = FittedTable(model, groupings, singles, measurements, gaps, single_counts)
     quality = tuple(
         QualityCheck(tuple(c["columns"]), float.fromhex(c["estimate"]), float.fromhex(c["upper"]))
         for c in document.get("quality", ())
@@ -162,6 +162,15 @@ def _read_model(document: Any) -> Synthetic:
     facts = document["facts"]
     signed = document.get("certificate")
     return Synthetic(columns, fitted, released, facts, constraints, is_even, signed, quality)
+
+
+def _read_measurement(saved: Any, sizes: tuple[int, ...]) -> Measurement:
+    clique = tuple(saved["clique"])
+    shape = [sizes[attribute] for attribute in clique]
+    counts, variance = (
+        _read_numbers(saved[name]).reshape(shape) for name in ("counts", "variance")
+    )
+    return Measurement(clique, counts, variance)
 
 
 def _read_step(step: Any) -> ReleasedStep:

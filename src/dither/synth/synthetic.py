@@ -37,6 +37,8 @@ from dither.synth.steps import ReleasedStep
 
 MOST_DRAWS = 20
 """How often rows that break a constraint are drawn again, before fewer rows are handed out."""
+COMMITMENT_VERSION = 2
+"""What certificates commit to; version 1 left out the number of rows and the bounds."""
 NOISE_WARNING = "these rows are mostly noise at this price: pay more, or name fewer columns"
 
 
@@ -92,16 +94,28 @@ class Synthetic:
 
     @property
     def commitment(self) -> str:
-        """What its certificate commits to: hashes of the model and of its noisy counts, from which
-        another table may start."""
-        digest = hashlib.sha256()
-        for measurement in self.fitted.measurements:
-            digest.update(repr((measurement.clique, measurement.counts.shape)).encode())
-            digest.update(np.ascontiguousarray(measurement.counts, "<f8").tobytes())
-            digest.update(np.ascontiguousarray(measurement.variance, "<f8").tobytes())
-        groups = [grouping.labels for grouping in self.fitted.groupings]
-        digest.update(repr((self.columns, groups)).encode())
-        return f"model {self.key.hex()}, measurements {digest.hexdigest()}"
+        """What its certificate commits to: hashes of the model, and of all else but later checks,
+        so that another table may start from it.
+
+        Certificates from before version 2 commit to less: what starts from theirs is not signed.
+        """
+        fitted = self.fitted
+        measured = (*fitted.measurements, *fitted.single_counts)
+        contents = (
+            self.columns,
+            self.constraints,
+            self.is_drawn_evenly,
+            [(s.kind, s.columns, s.cells, s.price.hex(), s.error.hex()) for s in self.released],
+            [grouping.labels for grouping in fitted.groupings],
+            (fitted.model.sizes, float(fitted.model.total).hex()),
+            [(c, _hash_table(table)) for c, table in sorted(fitted.model.potentials.items())],
+            [_hash_table(single) for single in fitted.singles],
+            len(fitted.measurements),
+            [(m.clique, _hash_table(m.counts), _hash_table(m.variance)) for m in measured],
+            [(clique, float(gap).hex()) for clique, gap in sorted(fitted.gaps.items())],
+        )
+        digest = hashlib.sha256(repr(contents).encode()).hexdigest()
+        return f"version {COMMITMENT_VERSION}, model {self.key.hex()}, contents {digest}"
 
     def sample(self, rows: int | None = None, *, draw: int = 0) -> pa.Table:
         """A table of so many rows, the estimated number of the source's if nothing is said.
@@ -345,6 +359,12 @@ class Synthetic:
         from dither.synth.stored_model import write_model
 
         Path(file).write_text(write_model(self), encoding="utf-8")
+
+
+def _hash_table(table: Table) -> tuple[tuple[int, ...], str]:
+    """The shape of a table and a hash of its numbers."""
+    numbers = np.ascontiguousarray(table, "<f8")
+    return table.shape, hashlib.sha256(numbers.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -65,11 +65,40 @@ def check_earlier(
         raise ParameterError("start_from does not say which release it is: leave it out")
     if not earlier.fitted.measurements:
         raise ParameterError("start_from was saved without its measurements: leave it out")
+    if not _has_fitting_shapes(earlier):
+        raise ParameterError(
+            "start_from has tables whose shapes do not fit its columns: load the file that save() "
+            "wrote"
+        )
+
+
+def _has_fitting_shapes(earlier: Synthetic) -> bool:
+    """Whether all tables of an earlier fit have the shapes that its columns and groups say."""
+    fitted = earlier.fitted
+    values = tuple(column.size for column in earlier.columns)
+    sizes = tuple(grouping.size for grouping in fitted.groupings)
+    shapes = [
+        (m.clique, t.shape, sizes) for m in fitted.measurements for t in (m.counts, m.variance)
+    ]
+    shapes += [(clique, table.shape, sizes) for clique, table in fitted.model.potentials.items()]
+    shapes += [
+        (m.clique, t.shape, values) for m in fitted.single_counts for t in (m.counts, m.variance)
+    ]
+    return (
+        tuple(grouping.values for grouping in fitted.groupings) == values
+        and tuple(single.shape for single in fitted.singles) == tuple((n,) for n in values)
+        and fitted.model.sizes == sizes
+        and all(len(measurement.clique) == 1 for measurement in fitted.single_counts)
+        and all(
+            {*clique} <= {*range(len(values))} and shape == tuple(lengths[a] for a in clique)
+            for clique, shape, lengths in shapes
+        )
+    )
 
 
 def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
-    """Whether an earlier table is as its own certificate commits to it, signed by the key that
-    signed the later table.
+    """Whether an earlier table is as its own certificate commits to it: that of the lease that it
+    names, signed by the key that signed the later table.
 
     Else its numbers may come from other releases than those that it names, and the certificate of
     the later table could state too small a loss.
@@ -80,7 +109,12 @@ def is_as_signed(earlier: Synthetic, later: Mapping[str, Any] | None) -> bool:
     verdict = check(write_certificate(earlier.signed), trusted)
     if not verdict.intact or not verdict.has_known_key or verdict.body is None:
         return False
-    return bool(verdict.body["values"]["commitment"] == earlier.commitment)
+    body = verdict.body
+    return bool(
+        body["mechanisms"][0]["family"] == "lease"
+        and body["release"]["id"] == earlier.facts.get("release")
+        and body["values"]["commitment"] == earlier.commitment
+    )
 
 
 def list_bought_labels(start: object) -> dict[str, tuple[str, ...]]:
