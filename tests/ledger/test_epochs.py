@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dither.errors import RefusedError
 from dither.privacy.ledger.epochs import FencedError, read_epoch
+from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.location import database_at
 from dither.privacy.ledger.misses import add_miss
 from dither.privacy.ledger.steward_ledger import StewardLedger
-from dither.privacy.ledger.takeover import take_over
+from dither.privacy.ledger.takeover import end_holders, take_over
 from tests.ledger.ledger_place import TIME, Place, release, reserve, rewrite
 
 
@@ -144,3 +150,86 @@ def test_the_epoch_is_read_from_the_newest_takeover(both: Place) -> None:
         with ledger._database.transaction(write=False) as transaction:
             assert read_epoch(transaction).number == number == ledger.epoch
     ledger.close()
+
+
+# -- a curator that is paused while it holds the head or the database
+
+
+def test_a_session_that_holds_the_database_is_ended_and_writes_nothing(
+    both: Place,
+) -> None:
+    """SQLite has no server to end it; there the head alone is taken."""
+    paused = both.create()
+    entries = len(list_epochs(both))
+    if both.url is None:
+        end_holders(both.location, both.head, 0.2)
+        paused.close()
+        return
+    with pytest.raises(RefusedError), paused._writing() as (_, writer):
+        writer.append("takeover", {"curator": "paused", "heads": ""})
+        time.sleep(0.3)
+        end_holders(both.location, both.head, 0.2)
+        successor = both.open()
+        take_over(successor, "south")
+        release(successor)
+    assert len(list_epochs(both)) == entries + 3
+    paused.close()
+    successor.close()
+    assert both.verify().ok
+
+
+def test_a_short_transaction_is_left_alone(both: Place) -> None:
+    with both.create()._appending() as (_, append):
+        assert database_at(both.location).end_writers(60) == 0
+        append("takeover", {"curator": "north", "heads": ""})
+    assert list_epochs(both)[-1][0] == "takeover"
+
+
+@pytest.mark.parametrize("step", ["open", "fstat", "pread", "pwrite", "fdatasync", "close"])
+def test_a_lock_is_seized_wherever_its_holder_is_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The head stays where the successor moved it; what was written before it is not lost."""
+    path = tmp_path / "heads" / "one"
+    paused, successor = Head(path, "postgresql://"), Head(path, "postgresql://")
+    with successor.locked():
+        for seq in (1, 2, 3):
+            successor.advance(make_anchor(seq))
+    real = getattr(os, step)
+    is_paused = False
+
+    def seize_and_do(*arguments: Any, **terms: Any) -> Any:
+        nonlocal is_paused
+        if is_paused:
+            return real(*arguments, **terms)
+        is_paused = True
+        successor.seize(0.01)
+        with successor.locked():
+            known = successor.read()
+            assert known is not None and known.seq >= 3
+            for seq in (5, 6, 7):
+                successor.advance(make_anchor(seq))
+        return real(*arguments, **terms)
+
+    with pytest.raises(RefusedError, match="taken over"), paused.locked():
+        monkeypatch.setattr(os, step, seize_and_do)
+        paused.advance(make_anchor(4))
+    assert is_paused
+    found = successor.read()
+    assert found is not None and found.seq == 7
+    with paused.locked():  # awake again, it uses the new lock
+        paused.advance(make_anchor(8))
+
+
+def test_a_lock_that_is_let_go_is_not_seized(tmp_path: Path) -> None:
+    path = tmp_path / "heads" / "one"
+    head, other = Head(path, "postgresql://"), Head(path, "postgresql://")
+    with head.locked():
+        head.advance(make_anchor(1))
+    lock = path.with_name("one.lock").stat().st_ino
+    other.seize(0.01)
+    assert path.with_name("one.lock").stat().st_ino == lock
+
+
+def make_anchor(seq: int) -> Anchor:
+    return Anchor(seq, f"{seq:064x}")

@@ -47,9 +47,9 @@ def test_an_older_copy_put_back_is_refused(place: Place) -> None:
 def test_a_running_ledger_notices_an_older_copy_too(both: Place) -> None:
     ledger = both.create()
     release(ledger)
-    Head(both.head, both.path).advance(
-        Anchor(9, HASH)
-    )  # as if another process had gone on with the true ledger
+    head = Head(both.head, both.path)
+    with head.locked():  # as if another process had gone on with the true ledger
+        head.advance(Anchor(9, HASH))
     with pytest.raises(RefusedError, match="rolled back"):
         reserve(ledger)
 
@@ -162,9 +162,10 @@ def test_the_default_head_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def _advance(head: Path, ledger: Path, numbers: list[int]) -> None:
     for number in numbers:
-        with Head(head, ledger).locked():
-            Head(head, ledger).advance(Anchor(number, f"{number:064x}"))
-        anchor = Head(head, ledger).read()
+        moved = Head(head, ledger)
+        with moved.locked():
+            moved.advance(Anchor(number, f"{number:064x}"))
+        anchor = moved.read()
         assert anchor is not None and anchor.seq >= number and anchor.hash == f"{anchor.seq:064x}"
 
 

@@ -43,6 +43,10 @@ class Leadership:
                 silent_since = time.monotonic()
         return not is_stopped()
 
+    def has_silent_leader(self) -> bool:
+        """Whether a curator that stopped giving signs left its last one: it may be paused."""
+        return self._read() is not None
+
     def begin(self, on_lost: Callable[[], None]) -> None:
         """Give signs of life from now on; `on_lost` is called once another curator gives them."""
         self._write()

@@ -25,6 +25,7 @@ from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError
 from dither.identity import AccessLog, Authority
 from dither.privacy.ledger import default_head_path
+from dither.privacy.ledger.takeover import end_holders
 from dither.protocol.tls import TlsFiles, read_host_and_port
 from dither.state import State
 
@@ -77,9 +78,13 @@ def _await_leadership(
     announce("waiting until no other curator gives signs of life")
     leaders = []
     for catalog in settings.catalogs:
-        installation = State.beside(catalog).installation_id()
-        leader = Leadership(default_head_path(installation), settings.takeover_after_s)
+        state = State.beside(catalog)
+        head_path = default_head_path(state.installation_id())
+        leader = Leadership(head_path, settings.takeover_after_s)
         leader.await_silence()
+        if leader.has_silent_leader():
+            # silent for so long, it has held what it holds for at least half of that
+            end_holders(state.ledger_location(), head_path, settings.takeover_after_s / 2)
         leaders.append(leader)
     return tuple(leaders)
 

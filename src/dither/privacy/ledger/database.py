@@ -29,14 +29,16 @@ class Busy(Exception):
     """Another process holds the lock; waiting may help."""
 
 
-def patiently(attempt: Callable[[], T]) -> T:
-    """Call `attempt` again while it raises Busy, for at most PATIENCE_S seconds; return its result.
+def patiently(attempt: Callable[[], T], seconds: float | None = None) -> T:
+    """Call `attempt` again while it raises Busy, for PATIENCE_S or so many seconds at most.
+
+    Return its result.
 
     Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that
     waiters do not march in step. The fraction hashes process id and clock: it need not be random,
     only unequal.
     """
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + (PATIENCE_S if seconds is None else seconds)
     pause = 0.001
     while True:
         try:
@@ -170,6 +172,13 @@ class Database(ABC):
 
     def close(self) -> None:
         self.pool.close()
+
+    def end_writers(self, older_than_s: float) -> int:
+        """End other processes' writing transactions of that age; how many were ended.
+
+        None is, unless a server holds the store: nobody else can end what a paused process began.
+        """
+        return 0
 
     def _begun(self, write: bool) -> Any:
         """Return a connection in a new transaction; on an error give the connection back."""

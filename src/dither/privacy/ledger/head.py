@@ -7,13 +7,15 @@ restore does not roll back both. Order: COMMIT, head, send. So after a crash the
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from dither.rules import PrivacyRule
 
 GENESIS = "0" * 64
 _SLOT = 4096
+_LOCK = ".lock"
+"""The lock file stays for ever: removing it would let two holders in."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class Head:
 
     Two slots of one block each: a move overwrites the older one and syncs, so that a power cut can
     spoil at most the slot being written, and the other still holds the anchor before it.
+
+    A process that was paused while it holds the lock would hold up every takeover, so `seize` takes
+    the lock away: it replaces the lock file, then the head file. Whoever held it writes into a file
+    that nobody reads any more, or notices before it writes, and sends nothing in either case.
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
@@ -75,6 +83,7 @@ class Head:
                 "otherwise one restore rolls back both, and what was spent is forgotten"
             )
         self.path = path
+        self._held = threading.local()
 
     def read(self) -> Anchor | None:
         """Read the newest anchor on file; None where there is no file.
@@ -101,12 +110,14 @@ class Head:
     def check_writable(self) -> None:
         """Raise RefusedError if the head cannot be written: now, rather than after a charge."""
         with self._reported():
-            os.close(self._lock_file())
+            os.close(self._open_beside(_LOCK))
 
     def advance(self, anchor: Anchor) -> None:
         """Move the head to `anchor` durably, unless it is there or beyond.
 
-        The caller holds the lock.
+        The caller holds the lock. Raises RefusedError where it was seized. The lock is checked
+        after the file is opened, since a file that was there before a seizure is read by nobody
+        after it, and once more after the write, since only then a seizure copies what was written.
         """
         with self._reported():
             now = self.read()
@@ -122,11 +133,13 @@ class Head:
                 return
             descriptor = os.open(self.path, os.O_RDWR)
             try:
+                self._check_lock()
                 newest_first = _parsed(os.pread(descriptor, _SLOT, 0)) == now
                 os.pwrite(descriptor, _padded(anchor), _SLOT if newest_first else 0)
                 os.fdatasync(descriptor)
             finally:
                 os.close(descriptor)
+            self._check_lock()
 
     def restart(self, anchor: Anchor) -> None:
         """Let the head name `anchor`, whatever it named; the caller holds the lock.
@@ -148,12 +161,9 @@ class Head:
         os.rename(beside, self.path)
         sync_directory(self.path.parent)
 
-    def _lock_file(self) -> int:
-        """Open the lock file beside the head.
-
-        It stays for ever, since removing it would let two holders in.
-        """
-        file = self.path.with_name(self.path.name + ".lock")
+    def _open_beside(self, suffix: str) -> int:
+        """Open a lock file beside the head; it is made where it is not there."""
+        file = self.path.with_name(self.path.name + suffix)
         try:
             return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
         except FileNotFoundError:
@@ -167,15 +177,59 @@ class Head:
         It is shared by all who use this head, also by two copies of one ledger.
         """
         with self._reported():
-            descriptor = self._lock_file()
+            descriptor = patiently(lambda: self._take_lock(_LOCK))
+        self._held.lock = descriptor
         try:
-            with self._reported():
-                patiently(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB))
             yield
         finally:
-            # closing alone leaves it with a child forked meanwhile
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _let_go(descriptor)
+
+    def seize(self, patience_s: float) -> None:
+        """Take the lock from a process that holds it for longer than `patience_s` seconds.
+
+        Only for a takeover: the ledger's epoch stops whoever held it (`takeover.py`).
+        """
+        with self._reported():
+            seizing = patiently(lambda: self._take_lock(_LOCK + ".seize"))
+            try:
+                with suppress(BlockingIOError):
+                    _let_go(patiently(lambda: self._take_lock(_LOCK), patience_s))
+                    return
+                descriptor = self._take_lock(_LOCK + ".new")
+                try:
+                    lock = self.path.with_name(self.path.name + _LOCK)
+                    os.rename(lock.with_name(lock.name + ".new"), lock)
+                    if (now := self.read()) is not None:
+                        self._create(now)
+                finally:
+                    _let_go(descriptor)
+            finally:
+                _let_go(seizing)
+
+    def _take_lock(self, suffix: str) -> int:
+        """Lock a file beside the head; raises BlockingIOError where it is held, or was replaced."""
+        descriptor = self._open_beside(suffix)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self._is_in_place(descriptor, suffix):
+                raise BlockingIOError(errno.EAGAIN, "another process has replaced its lock")
+        except BaseException:
             os.close(descriptor)
+            raise
+        return descriptor
+
+    def _is_in_place(self, descriptor: int, suffix: str) -> bool:
+        """Whether the file that is open is still the one of that name."""
+        file = self.path.with_name(self.path.name + suffix)
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+
+    def _check_lock(self) -> None:
+        """Raise RefusedError where another process has seized the lock that this thread holds."""
+        if not self._is_in_place(self._held.lock, _LOCK):
+            raise RefusedError(
+                f"the lock of the head {self.path} was taken over by another curator",
+                rule=PrivacyRule.ONE_CURATOR,
+            )
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -187,6 +241,12 @@ class Head:
                 f"the head {self.path} cannot be written: {error.strerror}",
                 rule=PrivacyRule.DURABLE,
             ) from None
+
+
+def _let_go(descriptor: int) -> None:
+    """Unlock and close; closing alone leaves the lock with a child that was forked meanwhile."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _padded(anchor: Anchor) -> bytes:

@@ -21,11 +21,16 @@ from dither.rules import PrivacyRule
 _LOCK = tables.APPLICATION_ID
 # by the table that is found, not by the search_path that finds it: two paths to one ledger share
 # its lock
-_TAKE_LOCK = (
-    f"SELECT pg_advisory_xact_lock({_LOCK}, "
-    f"coalesce(to_regclass('entry')::oid::bigint::bit(32)::int4, "
-    "hashtext(current_schema())))"
-)
+_LOCK_OF = "coalesce(to_regclass('entry')::oid, hashtext(current_schema())::bit(32)::bigint::oid)"
+_TAKE_LOCK = f"SELECT pg_advisory_xact_lock({_LOCK}, ({_LOCK_OF})::bigint::bit(32)::int4)"
+_END_WRITERS = f"""
+SELECT pg_terminate_backend(held.pid)
+FROM pg_locks held JOIN pg_stat_activity session USING (pid)
+WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 2
+  AND held.database = session.datid AND session.datname = current_database()
+  AND held.classid = {_LOCK} AND held.objid = {_LOCK_OF}
+  AND session.xact_start < clock_timestamp() - make_interval(secs => %(seconds)s)
+"""
 ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
 _UNREACHABLE = "the PostgreSQL server cannot be reached; start it, or check the address"
 _WAIT_MS = 20_000
@@ -166,6 +171,14 @@ class Postgres(Database):
                 "which dither never makes"
             )
         return None
+
+    def end_writers(self, older_than_s: float) -> int:
+        """End the sessions that have held the ledger's lock for so long; others are left alone."""
+        raw = self.pool.take()
+        try:
+            return int(raw.execute(_END_WRITERS, {"seconds": older_than_s}).rowcount)
+        finally:
+            self.pool.give_back(raw)
 
     def close(self) -> None:
         with suppress(*self.errors):

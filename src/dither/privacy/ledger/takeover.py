@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dither.privacy.ledger import rows
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.epochs import check_heads, read_epoch, read_store_id
+from dither.privacy.ledger.head import Head
+from dither.privacy.ledger.location import Location, database_at, is_url
 from dither.privacy.ledger.store import Ledger
 from dither.privacy.ledger.writer import Writer
+
+
+def end_holders(location: Location, head_path: Path, patience_s: float) -> None:
+    """Take head and database from processes that hold them for longer than `patience_s`.
+
+    Before a takeover from a curator that gives no sign of life: it may be paused just there, and
+    would hold up its successor for ever. What it was about to send is not sent.
+    """
+    database = database_at(location)
+    with database.explained():
+        database.end_writers(patience_s)
+    database.close()
+    Head(head_path, location if is_url(location) else Path(location)).seize(patience_s)
 
 
 def abandon_charges(transaction: Transaction, writer: Writer) -> dict[int, str]:
