@@ -55,6 +55,8 @@ FIXTURES = [
      "OFFSET is no name: complete it (OFFSET 10)"),
     ("SELECT COUNT(*) FROM visits v, counties c WHERE v.county = c.county AND ward = 'nroth'",
      "ward has no declared label 'nroth'"),
+    ("SELECT strftime(date, 'days') AS y, COUNT(*) FROM visits GROUP BY y",
+     "strftime takes a day or a time and a constant format of %Y, %m, %d, %H and %M"),
     ("SELECT visit_id, COUNT(*) FROM prescriptions GROUP BY visit_id",
      "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery"),
     ("SELECT AVG(n) FROM (SELECT doctor_id, COUNT(*) AS n FROM visits GROUP BY doctor_id)",

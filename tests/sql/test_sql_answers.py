@@ -41,6 +41,8 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "WHERE born >= DATE '2020-05-17' GROUP BY m",
     "SELECT strftime(date, '%Y-%m-%d') AS m, COUNT(*) AS n FROM visits "
     "WHERE date < DATE '2024-03-01' GROUP BY m",
+    "SELECT strftime(date, '%Y') AS y, COUNT(*) AS n FROM visits "  # one label alone
+    "WHERE date BETWEEN DATE '2024-02-01' AND DATE '2024-03-01' GROUP BY y",
     "SELECT COUNT(*) AS n FROM visits WHERE cost > (SELECT 50 * 2) AND date >= (SELECT DATE "
     "'2024-06-01')",
     "SELECT COUNT(*) AS n FROM visits v CROSS JOIN counties c WHERE v.county = c.county AND beds "

@@ -37,7 +37,8 @@ def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
         source = written
         written = node.this
     pattern = str(written.this) if isinstance(written, exp.Literal) else ""
-    is_read = len(pattern) <= _LONGEST_FORMAT and _FORMAT.fullmatch(pattern)
+    parts = tuple(part for part in "YmdHM" if f"%{part}" in pattern.replace("%%", ""))
+    is_read = parts and len(pattern) <= _LONGEST_FORMAT and _FORMAT.fullmatch(pattern)
     if not isinstance(source, exp.Expr) or not is_read:
         raise scope.context.error(
             "strftime takes a day or a time and a constant format of %Y, %m, %d, %H and %M: for "
@@ -52,7 +53,6 @@ def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
     domain = scope.domain(day, node)
     if domain.kind != "date":
         raise scope.context.error(f"strftime needs a date, not a {domain.kind}", node)
-    parts = tuple(part for part in "YmdHM" if f"%{part}" in pattern.replace("%%", ""))
     if not is_time and {"H", "M"} & set(parts):
         raise scope.context.error("%H and %M are of a time, and this is a day", node)
     labels = _list_labels(domain, pattern, parts)
@@ -147,14 +147,14 @@ def _choose_label(code: Expression, labels: dict[int, str], *, is_nullable: bool
     """Build a CASE from codes to labels.
 
     Where it has too many branches, its ELSE is a CASE with the rest. The last label needs no
-    condition where the code is never null.
+    condition where the code is never null; a single label keeps its own, since only a CASE has a
+    list of labels that can be a key.
     """
     pairs = list(labels.items())
     choice: tuple[Expression, ...] = ()
     if not is_nullable:
-        choice = (Value("text", pairs.pop()[1]),)
-    if not pairs:
-        return choice[0]
+        choice = (Value("text", pairs[-1][1]),)
+        pairs = pairs[:-1] or pairs
     chunks = [
         pairs[start : start + _MOST_BRANCHES] for start in range(0, len(pairs), _MOST_BRANCHES)
     ]
