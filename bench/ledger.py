@@ -69,9 +69,9 @@ def grow(folder: Path, ledger: StewardLedger, entries: int) -> None:
     again = StewardLedger.open(path, folder / "heads" / "one")
     real = os.fsync, os.fdatasync
     os.fsync = os.fdatasync = lambda _: None  # type: ignore[assignment]
-    raw = again._database.engine.raw_connection()
+    raw = again._database.pool.take()
     raw.execute("PRAGMA synchronous=OFF")
-    raw.close()
+    again._database.pool.give_back(raw)
     try:
         for _ in range(entries // 2):
             time_pair(again)

@@ -215,7 +215,7 @@ def line(name: str, our: float, base: float, target: float) -> dict[str, Any]:
 
 
 def make_question(measurer: Measurer, sql: str) -> Any:
-    return lambda: measurer._connection.sql(sql).to_arrow_table()
+    return lambda: measurer.engine.fetch_table(sql)
 
 
 def run_loads(rows: int, runs: int) -> list[dict[str, Any]]:

@@ -128,21 +128,43 @@ def test_a_lease_of_a_curator_that_was_taken_over_takes_no_step(served):
 
 def test_who_sees_no_sign_of_life_takes_over_and_the_other_learns_of_it(tmp_path):
     head = tmp_path / "head"
+    fenced = []
     leader = Leadership(head, patience_s=0.5)
     assert leader.await_silence()
     lost = []
-    leader.begin(lambda: lost.append(True))
+    leader.begin(lambda: raise_fenced(fenced), lambda: lost.append(True))
     standby = Leadership(head, patience_s=0.5)
     stops = iter([False] * 20 + [True] * 1000)
     assert not standby.await_silence(lambda: next(stops))
     leader._ended.set()  # it is paused: no more signs
     assert standby.await_silence()
-    standby.begin(lambda: None)
+    standby.begin(lambda: None, lambda: None)
+    fenced.append(True)
     leader._ended.clear()
-    leader._renew(lambda: lost.append(True))
+    leader._write()  # paused in the act, it writes one sign over its successor's
+    leader._renew(lambda: raise_fenced(fenced), lambda: lost.append(True))
     assert lost == [True]
+    time.sleep(0.3)
+    assert standby._is_ours()
     standby.end()
     assert Leadership(head, patience_s=600).await_silence()
+
+
+def raise_fenced(fenced):
+    if fenced:
+        raise FencedError
+
+
+def test_a_curator_that_is_cut_off_from_its_ledger_gives_no_signs(tmp_path):
+    head = tmp_path / "head"
+
+    def fail():
+        raise RefusedError("the server cannot be reached")
+
+    leader = Leadership(head, patience_s=0.3)
+    leader.begin(fail, lambda: None)
+    assert Leadership(head, patience_s=0.5).await_silence()
+    leader._ended.set()
 
 
 # -- two processes and PostgreSQL

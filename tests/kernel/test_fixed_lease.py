@@ -15,7 +15,7 @@ from dither.answer.leased import OpenFixedLease
 from dither.errors import BudgetError, ParameterError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Count, Scan, UnitVectors
 from dither.plan.encodings import Intercept, OneHot, Scaled
-from dither.plan.vector_functions import LogisticGradient, quantise_theta
+from dither.plan.vector_functions import THETA_SCALE, LogisticGradient
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.losses import PoissonSampled, RoundedGaussian
 from dither.session import Connection
@@ -29,7 +29,7 @@ RATE = F(655, 65536)
 
 
 def make_query(theta: tuple[float, ...] = (0, 0), rate: F | None = None) -> UnitVectors:
-    function = LogisticGradient("region", 1, quantise_theta(theta))
+    function = LogisticGradient("region", 1, tuple(round(weight * THETA_SCALE) for weight in theta))
     return UnitVectors(Scan("patients"), FEATURES, function, F(1), F(1, 1024), rate)
 
 

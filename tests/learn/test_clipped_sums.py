@@ -169,8 +169,8 @@ def test_links_grids_and_scales_are_those_of_the_kernel() -> None:
     assert FEATURE_SCALE == encodings.FEATURE_SCALE
     assert FACTOR_SCALE == vector_functions.FACTOR_SCALE
     assert vector_functions.MOST_FACTOR == LARGEST_FACTOR
-    weights = [0.5, -1, 3.14159]
-    assert tuple(quantise_weights(np.array(weights))) == vector_functions.quantise_theta(weights)
+    assert quantise_weights(np.array([0.5, -1, 3.14159])).tolist() == [32768, -65536, 205887]
+    assert vector_functions.THETA_SCALE == 65536
 
 
 def test_missing_labels_have_no_residual_and_residuals_are_bounded() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from dither.errors import RefusedError
-from dither.privacy.ledger.epochs import FencedError, read_epoch
+from dither.privacy.ledger.epochs import FencedError, read_epoch, read_store_id
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.location import database_at
 from dither.privacy.ledger.misses import add_miss
@@ -185,50 +186,110 @@ def test_a_short_transaction_is_left_alone(both: Place) -> None:
     assert list_epochs(both)[-1][0] == "takeover"
 
 
-@pytest.mark.parametrize("step", ["open", "fstat", "pread", "pwrite", "fdatasync", "close"])
-def test_a_lock_is_seized_wherever_its_holder_is_paused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+STEPS = [(step, False) for step in ("open", "pread", "pwrite", "fdatasync", "close")]
+STEPS += [(step, True) for step in ("open", "fsync", "rename")]
+
+
+@pytest.mark.parametrize(("step", "is_by_hand"), STEPS)
+def test_a_head_never_moves_back_wherever_its_holder_is_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_by_hand: bool
 ) -> None:
-    """The head stays where the successor moved it; what was written before it is not lost."""
+    """Its successor goes on in a new file; what the paused one writes later moves nothing back."""
     path = tmp_path / "heads" / "one"
     paused, successor = Head(path, "postgresql://"), Head(path, "postgresql://")
-    with successor.locked():
-        for seq in (1, 2, 3):
-            successor.advance(make_anchor(seq))
+    move_head(successor, 1, 2, 3)
+    if is_by_hand:  # a head of one slot, which the first move replaces
+        path.write_text(make_anchor(3).text())
     real = getattr(os, step)
-    is_paused = False
+    reached = False
 
     def seize_and_do(*arguments: Any, **terms: Any) -> Any:
-        nonlocal is_paused
-        if is_paused:
+        nonlocal reached
+        if reached:
             return real(*arguments, **terms)
-        is_paused = True
+        reached = True
+        monkeypatch.setattr(os, step, real)
         successor.seize(0.01)
-        with successor.locked():
-            known = successor.read()
-            assert known is not None and known.seq >= 3
-            for seq in (5, 6, 7):
-                successor.advance(make_anchor(seq))
+        move_head(successor, 5, 6, 7)
         return real(*arguments, **terms)
 
-    with pytest.raises(RefusedError, match="taken over"), paused.locked():
+    with paused.locked():
         monkeypatch.setattr(os, step, seize_and_do)
         paused.advance(make_anchor(4))
-    assert is_paused
-    found = successor.read()
-    assert found is not None and found.seq == 7
-    with paused.locked():  # awake again, it uses the new lock
-        paused.advance(make_anchor(8))
+    assert reached and successor.read() == make_anchor(7)
+    move_head(paused, 8)  # awake again, it goes on in the newest file
+    assert successor.read() == make_anchor(8)
+
+
+def test_what_a_paused_holder_wrote_before_it_was_replaced_counts(tmp_path: Path) -> None:
+    path = tmp_path / "heads" / "one"
+    paused, successor = Head(path, "postgresql://"), Head(path, "postgresql://")
+    move_head(paused, 1)
+    with paused.locked():
+        successor.seize(0.01)
+        paused.advance(make_anchor(2))
+    assert successor.read() == make_anchor(2)
+    with successor.locked(), pytest.raises(RefusedError, match="another ledger"):
+        successor.advance(Anchor(2, "f" * 64))
+
+
+def test_several_who_seize_one_lock_begin_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "heads" / "one"
+    holder = Head(path, "postgresql://")
+    move_head(holder, 1)
+    with holder.locked():
+        crowd = [
+            threading.Thread(target=Head(path, "postgresql://").seize, args=(0.3,))
+            for _ in range(4)
+        ]
+        for thread in crowd:
+            thread.start()
+        for thread in crowd:
+            thread.join()
+        with holder.locked():  # the lock of the new file is free
+            pass
+    names = sorted(file.name for file in path.parent.iterdir())
+    assert names == ["one", "one.g1", "one.g1.lock", "one.lock"]
 
 
 def test_a_lock_that_is_let_go_is_not_seized(tmp_path: Path) -> None:
     path = tmp_path / "heads" / "one"
-    head, other = Head(path, "postgresql://"), Head(path, "postgresql://")
+    move_head(Head(path, "postgresql://"), 1)
+    Head(path, "postgresql://").seize(0.01)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["one", "one.lock"]
+
+
+def test_a_head_that_begins_anew_forgets_all_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "heads" / "one"
+    head = Head(path, "postgresql://")
+    move_head(head, 9)
     with head.locked():
-        head.advance(make_anchor(1))
-    lock = path.with_name("one.lock").stat().st_ino
-    other.seize(0.01)
-    assert path.with_name("one.lock").stat().st_ino == lock
+        head.seize(0.01)
+    with head.locked():
+        head.restart(make_anchor(3))
+    assert head.read() == make_anchor(3)
+    move_head(head, 4)
+    assert head.read() == make_anchor(4)
+
+
+def test_a_folder_of_heads_has_one_name_whoever_asks_first(tmp_path: Path) -> None:
+    names: list[str] = []
+    crowd = [
+        threading.Thread(target=lambda: names.append(read_store_id(tmp_path / "heads" / "one")))
+        for _ in range(8)
+    ]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    assert len(set(names)) == 1 and len(names) == 8 and len(names[0]) == 32
+    assert [file.name for file in (tmp_path / "heads").iterdir()] == ["store-id"]
+
+
+def move_head(head: Head, *numbers: int) -> None:
+    for number in numbers:
+        with head.locked():
+            head.advance(make_anchor(number))
 
 
 def make_anchor(seq: int) -> Anchor:

@@ -150,8 +150,12 @@ class ServedDataset:
         reads nothing. Where another curator took over meanwhile, nothing is sent.
         """
         result = self._serve(call, principal, authorize)
-        self._curator.kernel.ledger.check_epoch()
+        self.check_epoch()
         return result
+
+    def check_epoch(self) -> None:
+        """Raise FencedError where another curator has taken the ledger over."""
+        self._curator.kernel.ledger.check_epoch()
 
     def _serve(
         self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from dither.errors import DitherError
+from dither.privacy.ledger.epochs import FencedError
 from dither.privacy.noise.source import fresh_bytes
 
 SIGNS_PER_PATIENCE = 5
@@ -43,14 +45,15 @@ class Leadership:
                 silent_since = time.monotonic()
         return not is_stopped()
 
-    def has_silent_leader(self) -> bool:
-        """Whether a curator that stopped giving signs left its last one: it may be paused."""
-        return self._read() is not None
+    def begin(self, check_epoch: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        """Give signs of life from now on; `on_lost` is called once another curator has taken over.
 
-    def begin(self, on_lost: Callable[[], None]) -> None:
-        """Give signs of life from now on; `on_lost` is called once another curator gives them."""
+        `check_epoch` raises FencedError then. The file does not decide: a curator that was paused
+        in the act may write one sign over its successor's.
+        """
         self._write()
-        threading.Thread(target=self._renew, args=(on_lost,), daemon=True).start()
+        arguments = (check_epoch, on_lost)
+        threading.Thread(target=self._renew, args=arguments, daemon=True).start()
 
     def end(self) -> None:
         """Give no more signs, so that the next curator need not wait."""
@@ -59,11 +62,15 @@ class Leadership:
             with suppress(OSError):
                 self._file.unlink()
 
-    def _renew(self, on_lost: Callable[[], None]) -> None:
+    def _renew(self, check_epoch: Callable[[], None], on_lost: Callable[[], None]) -> None:
         while not self._ended.wait(self._patience_s / SIGNS_PER_PATIENCE):
-            if not self._is_ours():
+            try:
+                check_epoch()
+            except FencedError:
                 on_lost()
                 return
+            except DitherError:
+                continue  # cut off from the ledger: no sign, so that another one takes over
             self._write()
 
     def _is_ours(self) -> bool:

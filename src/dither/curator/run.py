@@ -60,7 +60,7 @@ def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> N
     if settings.stops_with_input:
         threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
     for leader in leaders:
-        leader.begin(server.request_stop)
+        leader.begin(server.check_epochs, server.request_stop)
     announce(f"listening on {settings.tls_address or settings.socket}")
     try:
         server.serve()
@@ -82,9 +82,8 @@ def _await_leadership(
         head_path = default_head_path(state.installation_id())
         leader = Leadership(head_path, settings.takeover_after_s)
         leader.await_silence()
-        if leader.has_silent_leader():
-            # silent for so long, it has held what it holds for at least half of that
-            end_holders(state.ledger_location(), head_path, settings.takeover_after_s / 2)
+        # silent for so long, a curator has held what it holds for at least half of that
+        end_holders(state.ledger_location(), head_path, settings.takeover_after_s / 2)
         leaders.append(leader)
     return tuple(leaders)
 

@@ -108,6 +108,10 @@ class CuratorServer:
                 self._calls_under_way -= 1
         return True
 
+    def check_epochs(self) -> None:
+        """Raise FencedError where another curator has taken a ledger over."""
+        self._service.check_epochs()
+
     def request_stop(self) -> None:
         """Take no more calls; `serve` then ends by itself. Signal handlers may call it."""
         self._stopping.set()

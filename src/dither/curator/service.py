@@ -48,6 +48,11 @@ class CuratorService:
         self._doors = LoginCalls(authority)
         self._questions = questions
 
+    def check_epochs(self) -> None:
+        """Raise FencedError where another curator has taken a ledger over."""
+        for dataset in self._datasets.values():
+            dataset.check_epoch()
+
     def reply(self, document: Any) -> dict[str, Any]:
         """The reply to one call."""
         number = _read_number(document)

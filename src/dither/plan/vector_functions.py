@@ -5,14 +5,10 @@ product of x with a few integers, the *factors* of the row: residuals of a model
 `theta` is public, in steps of 2**-16. Linear and ridge regression share `SquaredGradient`: a
 penalty depends on theta alone, and is added after the release. A row whose label is null has the
 factors 0. Proof: docs/proofs/unit-vectors.md#functions.
-
->>> quantise_theta([0.5, -1])
-(32768, -65536)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -161,11 +157,6 @@ _FACTORED = (
 )
 
 
-def quantise_theta(weights: Iterable[float]) -> tuple[int, ...]:
-    """Weights in steps of 2**-16, each rounded to the nearest."""
-    return tuple(round(weight * THETA_SCALE) for weight in weights)
-
-
 def list_thetas(function: VectorFunction) -> tuple[tuple[int, ...], ...]:
     """The rows of theta, one for each factor; none where the function has no theta."""
     theta = getattr(function, "theta", ())
@@ -250,7 +241,7 @@ def check_function(function: Any) -> None:
     else:
         thetas = (function.theta,) if type(function) is not SecondMoments else ()
     if not all(map(_is_theta, thetas)):
-        raise _refuse("theta is a tuple of integers in steps of 2**-16: use quantise_theta")
+        raise _refuse("theta is a tuple of integers in steps of 2**-16: 65536 is 1")
 
 
 def _check_trees(function: TreeCounts | TreeGradient) -> None:

@@ -73,6 +73,10 @@ def read_store_id(head_path: Path) -> str:
     file = head_path.parent / _STORE_NAME
     if not file.exists():
         head_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError), file.open("x", encoding="ascii") as written:
-            written.write(fresh_bytes(16).hex())
+        store_id = fresh_bytes(16).hex()
+        beside = file.with_name(f"{_STORE_NAME}.{store_id}")
+        beside.write_text(store_id, encoding="ascii")
+        with suppress(FileExistsError):  # the first one counts, and nobody reads half of it
+            file.hardlink_to(beside)
+        beside.unlink()
     return file.read_text(encoding="ascii").strip()

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,8 +28,6 @@ from dither.rules import PrivacyRule
 
 GENESIS = "0" * 64
 _SLOT = 4096
-_LOCK = ".lock"
-"""The lock file stays for ever: removing it would let two holders in."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,15 @@ def default_head_path(installation_id: str) -> Path:
 
 
 class Head:
-    """The head file at one path; moved forwards only, by one process at a time.
+    """The head at one path; moved forwards only, by one process at a time.
 
     Two slots of one block each: a move overwrites the older one and syncs, so that a power cut can
     spoil at most the slot being written, and the other still holds the anchor before it.
 
-    A process that was paused while it holds the lock would hold up every takeover, so `seize` takes
-    the lock away: it replaces the lock file, then the head file. Whoever held it writes into a file
-    that nobody reads any more, or notices before it writes, and sends nothing in either case.
+    A process that is paused while it holds the lock would hold up every takeover. So a takeover may
+    begin a new file, with a lock of its own (`seize`). The head is the newest anchor of all its
+    files, and each of them moves forwards only: whoever wakes up and goes on in an older file can
+    move the head no more back than anybody else.
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
@@ -85,39 +85,30 @@ class Head:
         self.path = path
         self._held = threading.local()
 
+    def _list_files(self) -> list[Path]:
+        """The files of this head, the one that is moved last."""
+        files = [self.path]
+        while (newer := _name_next(files)).exists():
+            files.append(newer)
+        return files
+
     def read(self) -> Anchor | None:
         """Read the newest anchor on file; None where there is no file.
 
-        Raises RefusedError where the file cannot be read or holds no sound anchor.
+        Raises RefusedError where a file cannot be read or holds no sound anchor.
         """
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise RefusedError(
-                f"the head {self.path} cannot be read: {error.strerror}", rule=PrivacyRule.ROLLBACK
-            ) from None
-        anchors = [anchor for slot in _slots(content) if (anchor := _parsed(slot)) is not None]
-        if anchors:
-            return max(anchors, key=lambda anchor: anchor.seq)
-        raise RefusedError(
-            f"the head {self.path} is damaged: put back its newest copy (docs/reference/ledger.md "
-            f"says what it holds)",
-            rule=PrivacyRule.ROLLBACK,
-        )
+        newest = [anchor for file in self._list_files() if (anchor := _read_file(file)) is not None]
+        return max(newest, key=lambda anchor: anchor.seq, default=None)
 
     def check_writable(self) -> None:
         """Raise RefusedError if the head cannot be written: now, rather than after a charge."""
         with self._reported():
-            os.close(self._open_beside(_LOCK))
+            os.close(_open_lock(self._list_files()[-1]))
 
     def advance(self, anchor: Anchor) -> None:
         """Move the head to `anchor` durably, unless it is there or beyond.
 
-        The caller holds the lock. Raises RefusedError where it was seized. The lock is checked
-        after the file is opened, since a file that was there before a seizure is read by nobody
-        after it, and once more after the write, since only then a seizure copies what was written.
+        The caller holds the lock.
         """
         with self._reported():
             now = self.read()
@@ -128,18 +119,18 @@ class Head:
                         rule=PrivacyRule.ROLLBACK,
                     )
                 return
-            if now is None or self.path.stat().st_size != 2 * _SLOT:
-                self._create(anchor)
+            file: Path = self._held.file
+            if not file.exists() or file.stat().st_size != 2 * _SLOT:
+                _replace_file(file, anchor)
                 return
-            descriptor = os.open(self.path, os.O_RDWR)
+            descriptor = os.open(file, os.O_RDWR)
             try:
-                self._check_lock()
-                newest_first = _parsed(os.pread(descriptor, _SLOT, 0)) == now
+                first, second = map(_parsed, _slots(os.pread(descriptor, 2 * _SLOT, 0)))
+                newest_first = first is not None and (second is None or first.seq >= second.seq)
                 os.pwrite(descriptor, _padded(anchor), _SLOT if newest_first else 0)
                 os.fdatasync(descriptor)
             finally:
                 os.close(descriptor)
-            self._check_lock()
 
     def restart(self, anchor: Anchor) -> None:
         """Let the head name `anchor`, whatever it named; the caller holds the lock.
@@ -148,27 +139,27 @@ class Head:
         be spent again.
         """
         with self._reported():
-            self._create(anchor)
+            *older, newest = self._list_files()
+            for file in older:
+                file.unlink(missing_ok=True)
+            _replace_file(newest, anchor)
 
-    def _create(self, anchor: Anchor) -> None:
-        """Write a whole head file beside the old one, and rename it."""
-        beside = self.path.with_name(self.path.name + ".new")
-        descriptor = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(_padded(anchor) * 2)
-            file.flush()
-            os.fsync(descriptor)
-        os.rename(beside, self.path)
-        sync_directory(self.path.parent)
+    def seize(self, patience_s: float) -> None:
+        """Begin a new file where the lock is held for longer than `patience_s` seconds.
 
-    def _open_beside(self, suffix: str) -> int:
-        """Open a lock file beside the head; it is made where it is not there."""
-        file = self.path.with_name(self.path.name + suffix)
-        try:
-            return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
-        except FileNotFoundError:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        Only for a takeover: the ledger's epoch stops whoever holds the lock (`takeover.py`).
+        """
+        with self._reported():
+            newer = _name_next(self._list_files())
+            with suppress(BlockingIOError):
+                _let_go(patiently(self._take_lock, patience_s))
+                return
+            if (now := self.read()) is not None:
+                beside = _write_beside(newer, now)
+                with suppress(FileExistsError):  # another one waited as long
+                    os.link(beside, newer)
+                os.unlink(beside)
+                sync_directory(newer.parent)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -177,59 +168,25 @@ class Head:
         It is shared by all who use this head, also by two copies of one ledger.
         """
         with self._reported():
-            descriptor = patiently(lambda: self._take_lock(_LOCK))
-        self._held.lock = descriptor
+            descriptor = patiently(self._take_lock)
         try:
             yield
         finally:
             _let_go(descriptor)
 
-    def seize(self, patience_s: float) -> None:
-        """Take the lock from a process that holds it for longer than `patience_s` seconds.
-
-        Only for a takeover: the ledger's epoch stops whoever held it (`takeover.py`).
-        """
-        with self._reported():
-            seizing = patiently(lambda: self._take_lock(_LOCK + ".seize"))
-            try:
-                with suppress(BlockingIOError):
-                    _let_go(patiently(lambda: self._take_lock(_LOCK), patience_s))
-                    return
-                descriptor = self._take_lock(_LOCK + ".new")
-                try:
-                    lock = self.path.with_name(self.path.name + _LOCK)
-                    os.rename(lock.with_name(lock.name + ".new"), lock)
-                    if (now := self.read()) is not None:
-                        self._create(now)
-                finally:
-                    _let_go(descriptor)
-            finally:
-                _let_go(seizing)
-
-    def _take_lock(self, suffix: str) -> int:
-        """Lock a file beside the head; raises BlockingIOError where it is held, or was replaced."""
-        descriptor = self._open_beside(suffix)
+    def _take_lock(self) -> int:
+        """Lock the file that is moved; BlockingIOError where another process holds it."""
+        file = self._list_files()[-1]
+        descriptor = _open_lock(file)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._is_in_place(descriptor, suffix):
-                raise BlockingIOError(errno.EAGAIN, "another process has replaced its lock")
-        except BaseException:
+            if self._list_files()[-1] != file:
+                raise BlockingIOError(errno.EAGAIN, "a new file was begun")
+        except OSError:
             os.close(descriptor)
             raise
+        self._held.file = file
         return descriptor
-
-    def _is_in_place(self, descriptor: int, suffix: str) -> bool:
-        """Whether the file that is open is still the one of that name."""
-        file = self.path.with_name(self.path.name + suffix)
-        return os.path.samestat(os.fstat(descriptor), file.stat())
-
-    def _check_lock(self) -> None:
-        """Raise RefusedError where another process has seized the lock that this thread holds."""
-        if not self._is_in_place(self._held.lock, _LOCK):
-            raise RefusedError(
-                f"the lock of the head {self.path} was taken over by another curator",
-                rule=PrivacyRule.ONE_CURATOR,
-            )
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -241,6 +198,55 @@ class Head:
                 f"the head {self.path} cannot be written: {error.strerror}",
                 rule=PrivacyRule.DURABLE,
             ) from None
+
+
+def _name_next(files: list[Path]) -> Path:
+    return files[0].with_name(f"{files[0].name}.g{len(files)}")
+
+
+def _read_file(file: Path) -> Anchor | None:
+    """Read the newest anchor of one file; None where it is not there."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RefusedError(
+            f"the head {file} cannot be read: {error.strerror}", rule=PrivacyRule.ROLLBACK
+        ) from None
+    anchors = [anchor for slot in _slots(content) if (anchor := _parsed(slot)) is not None]
+    if anchors:
+        return max(anchors, key=lambda anchor: anchor.seq)
+    raise RefusedError(
+        f"the head {file} is damaged: put back its newest copy (docs/reference/ledger.md says what "
+        f"it holds)",
+        rule=PrivacyRule.ROLLBACK,
+    )
+
+
+def _write_beside(file: Path, anchor: Anchor) -> str:
+    """Write a whole head file beside `file`, durably; its name."""
+    descriptor, beside = tempfile.mkstemp(prefix=f"{file.name}.new-", dir=file.parent)
+    with open(descriptor, "wb") as written:
+        written.write(_padded(anchor) * 2)
+        written.flush()
+        os.fsync(descriptor)
+    return beside
+
+
+def _replace_file(file: Path, anchor: Anchor) -> None:
+    """Let a file hold one anchor, in both slots, durably."""
+    os.rename(_write_beside(file, anchor), file)
+    sync_directory(file.parent)
+
+
+def _open_lock(file: Path) -> int:
+    """Open the lock file beside a file of the head.
+
+    It stays for ever, since removing it would let two holders in.
+    """
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(file.with_name(file.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
 
 
 def _let_go(descriptor: int) -> None:

@@ -24,12 +24,11 @@ _LOCK = tables.APPLICATION_ID
 _LOCK_OF = "coalesce(to_regclass('entry')::oid, hashtext(current_schema())::bit(32)::bigint::oid)"
 _TAKE_LOCK = f"SELECT pg_advisory_xact_lock({_LOCK}, ({_LOCK_OF})::bigint::bit(32)::int4)"
 _END_WRITERS = f"""
-SELECT pg_terminate_backend(held.pid)
-FROM pg_locks held JOIN pg_stat_activity session USING (pid)
-WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 2
-  AND held.database = session.datid AND session.datname = current_database()
-  AND held.classid = {_LOCK} AND held.objid = {_LOCK_OF}
-  AND session.xact_start < clock_timestamp() - make_interval(secs => %(seconds)s)
+SELECT pg_terminate_backend(lock.pid)
+FROM pg_locks lock JOIN pg_stat_activity session USING (pid)
+WHERE lock.locktype = 'advisory' AND lock.objsubid = 2 AND session.datname = current_database()
+  AND lock.database = session.datid AND lock.classid = {_LOCK} AND lock.objid = {_LOCK_OF}
+  AND session.state_change < clock_timestamp() - make_interval(secs => %(seconds)s)
 """
 ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
 _UNREACHABLE = "the PostgreSQL server cannot be reached; start it, or check the address"
@@ -173,7 +172,11 @@ class Postgres(Database):
         return None
 
     def end_writers(self, older_than_s: float) -> int:
-        """End the sessions that have held the ledger's lock for so long; others are left alone."""
+        """End sessions that hold the ledger's lock or wait for it, and asked nothing for so long.
+
+        Those that wait are ended too: a paused process may have several, and would hold the lock by
+        the next one.
+        """
         raw = self.pool.take()
         try:
             return int(raw.execute(_END_WRITERS, {"seconds": older_than_s}).rowcount)

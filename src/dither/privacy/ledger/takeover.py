@@ -17,7 +17,8 @@ def end_holders(location: Location, head_path: Path, patience_s: float) -> None:
     """Take head and database from processes that hold them for longer than `patience_s`.
 
     Before a takeover from a curator that gives no sign of life: it may be paused just there, and
-    would hold up its successor for ever. What it was about to send is not sent.
+    would hold up its successor for ever. It sends nothing any more, since before it sends an answer
+    it looks at the epoch.
     """
     database = database_at(location)
     with database.explained():
