@@ -84,6 +84,10 @@ class Postgres(Database):
             raise
         connection.execute("SET synchronous_commit = on")
         connection.execute(f"SET lock_timeout = {_WAIT_MS}")
+        # a kept plan, made while the ledger was short or for kinds of entries that are frequent,
+        # would read the whole ledger for every answer
+        connection.execute("SET enable_seqscan = off")
+        connection.execute("SET plan_cache_mode = force_custom_plan")
         if connection.execute("SHOW fsync").fetchone()[0] != "on":
             connection.close()
             raise RefusedError(
