@@ -177,6 +177,7 @@ class Host:
         self.file = folder / name / "clinic.yaml"
         self.home = folder / f"{name} home"
         self.socket = folder / f"{name}.sock"
+        self.said = folder / f"{name}.said"
         tokens = TokenStore(self.home)
         self.token = tokens.create_token("alice", "clinic", "analyst", ("total",), 1)[0]
         tokens.close()
@@ -185,7 +186,9 @@ class Host:
     def start(self) -> None:
         words = ["curator", self.file, "--home", self.home, "--socket", self.socket, "--slot", "0"]
         words += ["--shared", "--takeover-after", "2"]
-        self.process = subprocess.Popen([sys.executable, "-c", MAIN, *map(str, words)])
+        with self.said.open("wb") as said:
+            run = [sys.executable, "-c", MAIN, *map(str, words)]
+            self.process = subprocess.Popen(run, stderr=said)
 
     def await_socket(self) -> None:
         end = time.monotonic() + 120
@@ -247,6 +250,7 @@ def test_a_standby_takes_over_and_nothing_is_charged_twice(tmp_path, monkeypatch
             with pytest.raises((RefusedError, BusyError)):
                 paused().sql(COUNT, epsilon=3)
             north.process.wait(60)
+            assert "another curator took over" in north.said.read_text()
         assert con.budget().pots[0].spent == 3
         report = steward.verify_ledger(State.beside(south.file), "")
         assert report.ok and report.releases == 2

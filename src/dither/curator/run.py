@@ -59,8 +59,13 @@ def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> N
         signal.signal(number, lambda *_: server.request_stop())
     if settings.stops_with_input:
         threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
+
+    def yield_to_successor() -> None:
+        announce("another curator took over: this one sends nothing more, and stops")
+        server.request_stop()
+
     for leader in leaders:
-        leader.begin(server.check_epochs, server.request_stop)
+        leader.begin(server.check_epochs, yield_to_successor)
     announce(f"listening on {settings.tls_address or settings.socket}")
     try:
         server.serve()
