@@ -12,13 +12,16 @@ from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Found, LedgerView, Registered
 from dither.rules import PrivacyRule
 
+Terms = dict[str, Pot]
+"""Every pot of a ledger as it was opened, by its name."""
+
 
 class Readings:
     """The reading half of a ledger."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._terms: tuple[int, dict[str, Pot]] = (0, {})
+        self._terms: tuple[int, Terms] = (0, {})
 
     def close(self) -> None:
         """Closes this process's connections."""
@@ -30,9 +33,8 @@ class Readings:
         The sums are exact. `under_way` counts charges whose answer has not left yet.
         """
         with self._database.transaction(write=False) as transaction:
-            return self._stand(
-                transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way
-            )[0]
+            terms = self._terms_of(transaction)
+            return self._stand(transaction, terms, [pot_tree.path(terms, name)[0]], under_way)[0]
 
     def read_repeat(self, request_hash: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
         """Read the view of a pot, the stored answer to a request and the settled balance at once.
@@ -40,23 +42,23 @@ class Readings:
         None where the pot is not open or nothing is stored.
         """
         with self._database.transaction(write=False) as transaction:
-            is_open = pot in self._terms_of(transaction)
-            answer = self._find(transaction, request_hash, pot) if is_open else None
+            terms = self._terms_of(transaction)
+            answer = self._find(transaction, terms, request_hash, pot) if pot in terms else None
             if answer is None:
                 return None
-            balance = self._stand(transaction, [pot], under_way=False)[0]
-            return self._view(transaction, pot), answer, balance
+            balance = self._settled(transaction, terms, [pot])[pot]
+            return self._view(transaction, terms, pot), answer, balance
 
     def _stand(
-        self, transaction: Transaction, names: Iterable[str], under_way: bool
+        self, transaction: Transaction, terms: Terms, names: Iterable[str], under_way: bool
     ) -> tuple[Pot, ...]:
-        read = self._pots if under_way else self._settled
-        return tuple(read(transaction, names).values())
+        read = rows.totals if under_way else self._settled
+        return tuple(read(transaction, terms, names).values())
 
     def view(self, pot: str) -> LedgerView:
         """Read all that pricing a question from `pot` needs, in one transaction."""
         with self._database.transaction(write=False) as transaction:
-            return self._view(transaction, pot)
+            return self._view(transaction, self._terms_of(transaction), pot)
 
     def read_epoch(self) -> epochs.Epoch:
         """The epoch of the ledger now."""
@@ -88,14 +90,13 @@ class Readings:
         It says which pots on the path of `pot` have not paid for it.
         """
         with self._database.transaction(write=False) as transaction:
-            return self._find(transaction, request_hash, pot)
+            return self._find(transaction, self._terms_of(transaction), request_hash, pot)
 
     # -- inside one transaction
     # --------------------------------------------------------------------------------
 
-    def _view(self, transaction: Transaction, pot: str) -> LedgerView:
+    def _view(self, transaction: Transaction, terms: Terms, pot: str) -> LedgerView:
         """Read all that pricing a question from `pot` needs."""
-        terms = self._terms_of(transaction)
         path = tuple(terms[name] for name in pot_tree.path(terms, pot)) if pot in terms else ()
         return LedgerView(
             rows.registered(transaction),
@@ -104,9 +105,10 @@ class Readings:
             self._is_suspended(transaction, terms, pot),
         )
 
-    def _find(self, transaction: Transaction, request_hash: str, pot: str) -> Found | None:
+    def _find(
+        self, transaction: Transaction, terms: Terms, request_hash: str, pot: str
+    ) -> Found | None:
         """Find the newest stored answer to a request, by the rules of `find`."""
-        terms = self._terms_of(transaction)
         path_names = pot_tree.path(terms, pot)
         is_separate = terms[path_names[-1]].policy == "separate"
         path = path_names if is_separate else ()
@@ -121,9 +123,7 @@ class Readings:
         _, _, reserve_hash = rows.entry(transaction, answer[0])
         return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
-    def _is_suspended(
-        self, transaction: Transaction, terms: dict[str, Pot], pot: str | None
-    ) -> bool:
+    def _is_suspended(self, transaction: Transaction, terms: Terms, pot: str | None) -> bool:
         """Say whether open incidents stop the whole dataset or this pot."""
         failed = rows.failed_leaves(transaction)
         leaves = (pot,) if pot in terms else ()
@@ -131,31 +131,29 @@ class Readings:
             terms, failed, leaves
         )
 
-    def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
+    def _terms_of(self, transaction: Transaction) -> Terms:
         """Return the terms of every pot by its name.
 
-        They never change, so they are kept, and read again only when a pot was opened.
+        They never change, so they are kept, and read again only when a pot was opened. Ask once a
+        transaction: nobody else opens a pot within it.
         """
         newest = rows.newest(transaction, "open")
         if newest != self._terms[0]:
             self._terms = (newest, rows.openings(transaction))
         return self._terms[1]
 
-    def _pots(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
-        """Return these pots by name, with every charge in their totals, also those under way."""
-        return rows.totals(transaction, self._terms_of(transaction), names)
-
-    def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
+    def _settled(
+        self, transaction: Transaction, terms: Terms, names: Iterable[str]
+    ) -> dict[str, Pot]:
         """Return these pots by name, with the charges under way taken off their totals.
 
         A partition's total comes from the pots inside it, so these are read too. Charges of leases
         and of dead processes stay in: see `rows.under_way`.
         """
         requested = tuple(names)
-        terms = self._terms_of(transaction)
         settled_pots = settled.settle(
             terms,
-            self._pots(transaction, settled.names_inside(terms, requested)),
+            rows.totals(transaction, terms, settled.names_inside(terms, requested)),
             rows.under_way(transaction),
         )
         return {name: settled_pots[name] for name in requested}

@@ -74,7 +74,8 @@ class Reports(Readings):
         how long it ran (rule release-times-only).
         """
         with self._database.transaction(write=False) as transaction:
-            return self._stand(transaction, self._terms_of(transaction), under_way)
+            terms = self._terms_of(transaction)
+            return self._stand(transaction, terms, terms, under_way)
 
     def path(self, name: str) -> tuple[Pot, ...]:
         """Read the terms of a pot and of all pots that it is inside of.

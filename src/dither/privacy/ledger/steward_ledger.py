@@ -115,8 +115,9 @@ class StewardLedger(ReplayingLedger, Reports):
     def raise_cap(self, pot: str, cap: Number, reason: str) -> Pot:
         """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
         with self._appending() as (transaction, append):
-            pot_tree.path(self._terms_of(transaction), pot)
-            after = pot_acts.raise_pot_cap(self._pots(transaction, [pot])[pot], cap, reason)
+            terms = self._terms_of(transaction)
+            pot_tree.path(terms, pot)
+            after = pot_acts.raise_pot_cap(rows.totals(transaction, terms, [pot])[pot], cap, reason)
             append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
         return after
 

@@ -157,10 +157,10 @@ class Ledger(queries.Readings):
         """
         names = pot_tree.needed(terms, leaves)
         try:
-            return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
+            return pot_tree.pay(rows.totals(transaction, terms, names), leaves, loss, **how)
         except BudgetError:
             pass  # its figures include charges under way: the next line refuses in settled ones
-        pot_tree.pay(self._settled(transaction, names), leaves, loss, **how)
+        pot_tree.pay(self._settled(transaction, terms, names), leaves, loss, **how)
         raise pots.cannot_pay_now(terms[leaves[0]], loss)
 
     def _settled_payment(
@@ -175,7 +175,7 @@ class Ledger(queries.Readings):
         """Compute the payment as if no other charge were under way: what may be shown of it."""
         if not rows.list_pending(transaction):
             return payment
-        settled = self._settled(transaction, pot_tree.needed(terms, leaves))
+        settled = self._settled(transaction, terms, pot_tree.needed(terms, leaves))
         return pot_tree.pay(settled, leaves, loss, **how)
 
     def _refuse_suspended(
