@@ -13,12 +13,12 @@ heads by a random id, and a curator with another folder is refused.
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from dither.errors import RefusedError
-from dither.privacy.ledger import rows
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.noise.source import fresh_bytes
 from dither.rules import PrivacyRule
@@ -28,6 +28,14 @@ FENCED = (
 )
 STARTS = ("takeover", "lost")
 """The kinds of entries that begin an epoch."""
+_NEWEST_START = (
+    " UNION ALL ".join(
+        "SELECT * FROM (SELECT kind, body_json, seq FROM entry "
+        f"WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1) AS newest_{kind}"
+        for kind in STARTS
+    )
+    + " ORDER BY seq DESC LIMIT 1"
+)
 _STORE_NAME = "store-id"
 
 
@@ -51,11 +59,11 @@ class Epoch(NamedTuple):
 
 def read_epoch(transaction: Transaction) -> Epoch:
     """The epoch of a ledger now."""
-    seq = max(rows.newest(transaction, kind) for kind in STARTS)
-    if not seq:
+    row = transaction.first_row(_NEWEST_START)
+    if row is None:
         return Epoch(0, "", False)
-    kind, body, _ = rows.entry(transaction, seq)
-    return Epoch(body["epoch"], body["heads"], kind == "takeover")
+    body = json.loads(row[1])
+    return Epoch(body["epoch"], body["heads"], row[0] == "takeover")
 
 
 def check_heads(epoch: Epoch, head_path: Path) -> None:

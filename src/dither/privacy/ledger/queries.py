@@ -115,12 +115,12 @@ class Readings:
         answer = rows.newest_answer(transaction, request_hash, path)
         if answer is None:
             return None
-        payers = rows.payers(transaction, answer[0])
+        _, reserve, reserve_hash = rows.entry(transaction, answer[0])
+        payers = rows.payers(transaction, answer[0], reserve)
         _, body, _ = rows.entry(transaction, answer[1])
         stored = rows.release(transaction, answer[0])
         assert stored is not None
         owing = tuple(name for name in path_names if name not in payers)
-        _, _, reserve_hash = rows.entry(transaction, answer[0])
         return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
     def _is_suspended(self, transaction: Transaction, terms: Terms, pot: str | None) -> bool:

@@ -121,12 +121,15 @@ class Reports(Readings):
             answer = rows.newest_answer(transaction, request_hash, path)
             if answer is None or payer is None:
                 return answer is not None
-            return payer in rows.payers(transaction, answer[0])
+            return payer in rows.payers(
+                transaction, answer[0], rows.entry(transaction, answer[0])[1]
+            )
 
     def payers(self, reservation_seq: int) -> frozenset[str]:
         """The names of all pots that paid for a release, at once or later."""
         with self._database.transaction(write=False) as transaction:
-            return rows.payers(transaction, reservation_seq)
+            reserve = rows.entry(transaction, reservation_seq)[1]
+            return rows.payers(transaction, reservation_seq, reserve)
 
     def number_of(self, release_id: str) -> int:
         """Find the entry number of a release's reserve.

@@ -174,18 +174,19 @@ def newest_answer(
     fewest = len(path) + 1
     superseded = set()
     for seq, commit_seq in transaction.rows(_ANSWERS, wanted):
-        owing = len(set(path) - payers(transaction, seq))
+        reserve = entry(transaction, seq)[1]
+        owing = len(set(path) - payers(transaction, seq, reserve))
         if seq not in superseded and owing < fewest:
             chosen = (seq, commit_seq)
             fewest = owing
-        superseded.add((entry(transaction, seq)[1]["reissue"] or {}).get("supersedes"))
+        superseded.add((reserve["reissue"] or {}).get("supersedes"))
     return chosen
 
 
-def payers(transaction: Transaction, seq: int) -> frozenset[str]:
-    """Collect the names of all pots that paid for a release."""
-    _, body, _ = entry(transaction, seq)
-    return frozenset(body["charges"]) | {row[0] for row in transaction.rows(_SHARES, {"at": seq})}
+def payers(transaction: Transaction, seq: int, reserve: dict[str, Any]) -> frozenset[str]:
+    """Collect the names of all pots that paid for the release of a reserve, given its body."""
+    shares = transaction.rows(_SHARES, {"at": seq})
+    return frozenset(reserve["charges"]) | {row[0] for row in shares}
 
 
 def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> None:

@@ -261,7 +261,7 @@ class Ledger(queries.Readings):
                     f"there is no stored release {release}", rule=PrivacyRule.PAID_VALUES
                 )
             _, reserve, _ = rows.entry(transaction, release)
-            paid = rows.payers(transaction, release)
+            paid = rows.payers(transaction, release, reserve)
             loss = read_loss(reserve["loss"])
             payment = self._pay(transaction, terms, (pot,), loss, paid=paid)
             charges, changed = payment
