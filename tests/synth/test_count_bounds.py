@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+import dither.synth.choice_bounds as choice_bounds
 import dither.synth.count_bounds as count_bounds
 from dither.synth import load_synthetic
 from dither.synth.choice_bounds import bound_candidates
@@ -260,6 +261,25 @@ def forget_offsets(choice: MadeChoice, fresh: Measurement) -> Any:
 def test_no_candidate_lies_farther_than_its_bound_and_planted_offsets_are_found() -> None:
     assert find_broken_bounds(bound_candidates) == 0
     assert find_broken_bounds(forget_offsets) > 10
+
+
+def test_targets_and_penalties_are_rounded_in_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores are in eighths of a row. The chosen candidate's score is rounded up twice, the other's
+    down twice: in scores both have 2, in rows they differ by nearly a quarter."""
+    monkeypatch.setattr(
+        choice_bounds,
+        "bound_square",
+        lambda noisy, model, *_, **__: float(np.square(noisy - model).sum()),
+    )
+    written = (((0,), 0.0626, 0.0626), ((1,), 0.3124, 0.0624), ((2,), 0.0, 0.0))
+    candidates = [
+        MarginalCandidate(clique, np.array([target]), offset) for clique, target, offset in written
+    ]
+    scores = [round(8 * target) + round(8 * offset) for _, target, offset in written]
+    assert scores == [2, 2, 0]
+    nothing = Measurement((0,), np.zeros(1), np.zeros(1))
+    bounds = bound_candidates(MadeChoice(candidates, 0, 0.0), nothing)
+    assert 0.3124 <= bounds[1,].distance < 0.3130
 
 
 @pytest.fixture(scope="module")
