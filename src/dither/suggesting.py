@@ -11,7 +11,7 @@ from dither.answer.asked import read_epsilon, read_question, read_rho
 from dither.answer.choose_mechanism import Offered, read_facts
 from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.answer.offers import Offers
-from dither.answer.quantile_intervals import Bands, count_rank_rows
+from dither.answer.quantile_intervals import Bands, list_rank_laws, write_rank_rows
 from dither.canonical import Number
 from dither.errors import QueryError
 from dither.privacy.kernel.kernel import Priced, Release
@@ -95,5 +95,5 @@ class SuggestionDoor:
 
 def _rank(priced: Priced, bands: Bands) -> str:
     cells = max(cells for _, cells in bands.cells)
-    rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
-    return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
+    rows = write_rank_rows(list_rank_laws(priced.steps[0].mechanism), cells, Fraction(95, 100))
+    return f"with 95% confidence the rank behind it is off by at most {rows}"

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -259,17 +260,22 @@ def test_a_lock_that_is_let_go_is_not_seized(tmp_path: Path) -> None:
     assert sorted(file.name for file in path.parent.iterdir()) == ["one", "one.lock"]
 
 
-def test_a_head_that_begins_anew_forgets_all_its_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("takeovers", [1, 2, 3])
+def test_a_head_that_begins_anew_forgets_what_all_its_files_named(
+    tmp_path: Path, takeovers: int
+) -> None:
     path = tmp_path / "heads" / "one"
     head = Head(path, "postgresql://")
     move_head(head, 9)
-    with head.locked():
-        head.seize(0.01)
+    with ExitStack() as paused:
+        for _ in range(takeovers):
+            paused.enter_context(Head(path, "postgresql://").locked())
+            head.seize(0.01)
     with head.locked():
         head.restart(make_anchor(3))
-    assert head.read() == make_anchor(3)
+    assert Head(path, "postgresql://").read() == make_anchor(3)
     move_head(head, 4)
-    assert head.read() == make_anchor(4)
+    assert Head(path, "postgresql://").read() == make_anchor(4)
 
 
 def test_a_folder_of_heads_has_one_name_whoever_asks_first(tmp_path: Path) -> None:

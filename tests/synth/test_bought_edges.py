@@ -84,6 +84,9 @@ def test_one_charge_pays_for_edges_and_counts_and_every_step_is_stated(con: Any)
     assert not any("begin at" in fact for fact in certificate["unprotected"])
     page = made.report()
     assert "bought quantiles at rho" in page and "chosen by the asker" not in page
+    # four quantiles take three rounds: the rows on the places of two choices are in no later part
+    ties = "rows in rank (more where many rows share one value: by about 1/32 of these)"
+    assert ties in steps[0].write_words() and ties in page
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 20])

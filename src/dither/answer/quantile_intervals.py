@@ -19,6 +19,7 @@ from typing import Any
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
 from dither.laws import RankErrorLaw, find_error_law
+from dither.laws.ranks import write_ties
 from dither.plan.algebra import Quantiles
 from dither.plan.analysed_query import Analyses
 from dither.question.recipe import Recipe
@@ -107,8 +108,10 @@ class Bands:
         cells = dict(self.cells).get(atom)
         if cells is None:
             return ""
-        rows = max((law.rows(cells, level) for law in laws), default=0)
-        rank = f"with {float(level) * 100:.4g}% confidence the rank is off by at most {rows:,} rows"
+        rank = (
+            f"with {float(level) * 100:.4g}% confidence the rank is off by at most "
+            f"{write_rank_rows(laws, cells, level)}"
+        )
         band = self.get(atom)
         if band is None:
             return f"{OF_QUANTILES}{rank}; no interval in values was bought"
@@ -172,6 +175,12 @@ def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
     This holds over all choices at once, at this level.
     """
     return max(law.rows(cells, level) for law in list_rank_laws(mechanism))
+
+
+def write_rank_rows(laws: Sequence[RankErrorLaw], cells: int, level: Fraction) -> str:
+    """Write by how many rows ranks are off at most, and what rows of one value add to that."""
+    rows = max((law.rows(cells, level) for law in laws), default=0)
+    return f"{rows:,} rows{write_ties(max((law.tied_share for law in laws), default=Fraction(0)))}"
 
 
 def find_bought_level(ends: Ends) -> Fraction:

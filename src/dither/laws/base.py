@@ -117,11 +117,16 @@ class RankErrorLaw(ErrorLaw, ABC):
     def row_scale(self) -> Fraction:
         """The scale of the first choice, in rows."""
 
+    @property
+    def tied_share(self) -> Fraction:
+        """By which part, about, of the rows that share one value the rank may be off besides."""
+        return Fraction(0)
+
     @abstractmethod
     def rows(self, cells: int, confidence: Number) -> int:
         """How many rows of the data must move at most for the answer to be a q-quantile of it.
 
-        That holds with at least this confidence.
+        That holds with at least this confidence, beside the `tied_share`.
         """
 
 

@@ -107,10 +107,15 @@ class JointQuantileErrorLaw(RankErrorLaw):
         """The scale of the first (middle) choice."""
         return self.row_scales[0]
 
+    @property
+    def tied_share(self) -> Fraction:
+        """The rows on the place of every earlier choice are in neither part that follows."""
+        return find_tied_share(len(self.row_scales))
+
     def rows(self, cells: int, confidence: Number) -> int:
         """Bound by how many rows the rank is off, with all choices that lead to it counted.
 
-        That holds with at least this confidence.
+        That holds with at least this confidence, where no value has many rows (`tied_share`).
         """
         level = exact(confidence, "confidence")
         misses = math.log(float(cells * SPREAD * 2 * self.levels / (1 - level)))
@@ -118,3 +123,25 @@ class JointQuantileErrorLaw(RankErrorLaw):
         for row_scale in reversed(self.row_scales):
             total = float(row_scale) + total
         return math.ceil(total * misses)
+
+
+def find_tied_share(choices: int) -> Fraction:
+    """By which part of the rows of one value the rank is off after so many choices, about.
+
+    Proof: docs/proofs/quantiles.md#many-quantiles-together.
+
+    >>> find_tied_share(4)
+    Fraction(3, 64)
+    """
+    return Fraction(choices - 1, SPREAD)
+
+
+def write_ties(tied_share: Fraction) -> str:
+    """Write what follows a number of rows by which ranks are off; nothing where ties add nothing.
+
+    >>> write_ties(Fraction(3, 64))
+    ' (more where many rows share one value: by about 3/64 of these)'
+    """
+    if not tied_share:
+        return ""
+    return f" (more where many rows share one value: by about {tied_share} of these)"

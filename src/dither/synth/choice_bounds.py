@@ -41,7 +41,8 @@ def bound_candidates(
     """Bound every candidate of a choice by a later measurement of the chosen candidate.
 
     `choices` says how many choices are used, which share the chance of an error. The score of the
-    chosen candidate is at most `slack` below the largest. Targets are rounded to eighths of a row.
+    chosen candidate is at most `slack` below the largest. Targets and offsets are rounded to
+    eighths of a row.
     """
     chosen = choice.chosen
     chance = _CHANCE / choices
@@ -53,7 +54,7 @@ def bound_candidates(
         candidate.clique: CandidateBound(
             candidate.target,
             max(0.0, worst + chosen.offset - candidate.offset + slack)
-            + (candidate.target.size + chosen.target.size) / (2 * SCALE),
+            + (candidate.target.size + chosen.target.size + 2) / (2 * SCALE),
         )
         for candidate in choice.candidates
     }

@@ -178,14 +178,15 @@ def bound_noise(variances: Table, chance: float, is_gaussian: bool) -> float:
     """Bound what a sum of independent noises exceeds with at most this chance.
 
     Laplace noises by Chernoff: with largest scale b and variance v of the sum, the logarithm of the
-    moment generating function at l is at most -v / (2 b^2) log(1 - l^2 b^2). Gaussian ones are
-    rounded, which adds at most a twelfth to each variance.
+    moment generating function at l is at most -v / (2 b^2) log(1 - l^2 b^2). Gaussian ones are on
+    whole numbers: a sum above the bound is at least the next of them, hence the half. Rounding
+    adds at most a twelfth to each variance.
     """
     if not variances.size:
         return 0.0
     variance = float(variances.sum())
     if is_gaussian:
-        return float(stats.norm.isf(chance)) * sqrt(variance + variances.size / 12)
+        return float(stats.norm.isf(chance)) * sqrt(variance + variances.size / 12) + 0.5
     scale = sqrt(float(variances.max()) / 2)
     points = np.linspace(0.0, 1.0, 400)[1:-1]
     logs = -log(chance) - variance / (2 * scale**2) * np.log1p(-np.square(points))

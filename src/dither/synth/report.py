@@ -157,8 +157,8 @@ def _write_bins(synthetic: Synthetic) -> str:
         if column.name in bought:
             step = bought[column.name]
             sentences[-1] += (
-                f" at {measure} {_write_price(step.price)} of the lease, each off by at most "
-                f"{step.error:,.0f} rows in rank with 95% confidence"
+                f" at {measure} {_write_price(step.price)} of the lease, with 95% confidence each "
+                f"off by at most {step.write_rank_error()}"
             )
     return "; ".join(sentences)
 

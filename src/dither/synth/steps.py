@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number
+from dither.laws.ranks import find_tied_share, write_ties
 from dither.plan.algebra import Cells, Count, JointScores, Linear, Plan, Query, Scores
 from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Dense, Kronecker, LinearOperator, Stack, Total
@@ -66,12 +67,17 @@ class ReleasedStep:
         if self.kind == "edges":
             return (
                 f"{self.cells} quantiles of {names} for {self.price:.6g}, as edges of bins, with "
-                f"95% confidence each off by at most {self.error:,.0f} rows in rank"
+                f"95% confidence each off by at most {self.write_rank_error()}"
             )
         return (
             f"counts of {names} in {self.cells} cells for {self.price:.6g}, standard error "
             f"{self.error:.4g} rows"
         )
+
+    def write_rank_error(self) -> str:
+        """By how many rows the rank of an edge is off, in words."""
+        ties = write_ties(find_tied_share(self.cells.bit_length()))
+        return f"{self.error:,.0f} rows in rank{ties}"
 
 
 @dataclass(frozen=True)

@@ -136,13 +136,11 @@ class Head:
         """Let the head name `anchor`, whatever it named; the caller holds the lock.
 
         Only for an entry that closes every pot (`lost.py`): nothing is forgotten by it that could
-        be spent again.
+        be spent again. All files stay: they are found one after the other, by their numbers.
         """
         with self._reported():
-            *older, newest = self._list_files()
-            for file in older:
-                file.unlink(missing_ok=True)
-            _replace_file(newest, anchor)
+            for file in self._list_files():
+                _replace_file(file, anchor)
 
     def seize(self, patience_s: float) -> None:
         """Begin a new file where the lock is held for longer than `patience_s` seconds.
