@@ -6,6 +6,7 @@ which are never garbage. That was a fifth of the CPU time of a new answer.
 
 from __future__ import annotations
 
+import atexit
 import gc
 from importlib import import_module
 
@@ -22,3 +23,5 @@ def preload_modules(modules: tuple[str, ...]) -> None:
     pa.array([0])  # the first array imports pandas, where it is installed
     gc.collect()
     gc.freeze()
+    # at the end of the process all is searched again: libraries would name what is left as leaked
+    atexit.register(gc.unfreeze)
