@@ -15,6 +15,7 @@ from dither.errors import RefusedError
 from dither.privacy.ledger.epochs import FencedError, read_epoch, read_store_id
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.location import database_at
+from dither.privacy.ledger.lost import restart_head
 from dither.privacy.ledger.misses import add_miss
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.takeover import end_holders, take_over
@@ -266,7 +267,7 @@ def test_a_head_that_begins_anew_forgets_all_its_files(tmp_path: Path) -> None:
     with head.locked():
         head.seize(0.01)
     with head.locked():
-        head.restart(make_anchor(3))
+        restart_head(head, make_anchor(3))
     assert head.read() == make_anchor(3)
     move_head(head, 4)
     assert head.read() == make_anchor(4)

@@ -40,7 +40,7 @@ def compile_with(connection_of: hospital.Registered, settings: tuple[str, ...]) 
     for setting in settings:
         engine.connection.execute(f"SET {setting} = off")
     try:
-        return engine.compile("joined", JOINED, is_kept=False)
+        return engine.compile("joined", JOINED, is_kept=False, rewrite=lambda _: JOINED)
     finally:
         for setting in settings:
             engine.connection.execute(f"RESET {setting}")

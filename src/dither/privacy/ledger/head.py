@@ -132,18 +132,6 @@ class Head:
             finally:
                 os.close(descriptor)
 
-    def restart(self, anchor: Anchor) -> None:
-        """Let the head name `anchor`, whatever it named; the caller holds the lock.
-
-        Only for an entry that closes every pot (`lost.py`): nothing is forgotten by it that could
-        be spent again.
-        """
-        with self._reported():
-            *older, newest = self._list_files()
-            for file in older:
-                file.unlink(missing_ok=True)
-            _replace_file(newest, anchor)
-
     def seize(self, patience_s: float) -> None:
         """Begin a new file where the lock is held for longer than `patience_s` seconds.
 

@@ -34,19 +34,6 @@ class Readings:
                 transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way
             )[0]
 
-    def read_repeat(self, request_hash: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
-        """Read the view of a pot, the stored answer to a request and the settled balance at once.
-
-        None where the pot is not open or nothing is stored.
-        """
-        with self._database.transaction(write=False) as transaction:
-            is_open = pot in self._terms_of(transaction)
-            answer = self._find(transaction, request_hash, pot) if is_open else None
-            if answer is None:
-                return None
-            balance = self._stand(transaction, [pot], under_way=False)[0]
-            return self._view(transaction, pot), answer, balance
-
     def _stand(
         self, transaction: Transaction, names: Iterable[str], under_way: bool
     ) -> tuple[Pot, ...]:
