@@ -16,6 +16,7 @@ from dither.errors import RefusedError
 from dither.privacy.ledger.epochs import FencedError, read_epoch, read_store_id
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.location import database_at
+from dither.privacy.ledger.lost import restart_head
 from dither.privacy.ledger.misses import add_miss
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.takeover import end_holders, take_over
@@ -272,7 +273,7 @@ def test_a_head_that_begins_anew_forgets_what_all_its_files_named(
             paused.enter_context(Head(path, "postgresql://").locked())
             head.seize(0.01)
     with head.locked():
-        head.restart(make_anchor(3))
+        restart_head(head, make_anchor(3))
     assert Head(path, "postgresql://").read() == make_anchor(3)
     move_head(head, 4)
     assert Head(path, "postgresql://").read() == make_anchor(4)

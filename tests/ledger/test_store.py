@@ -13,6 +13,7 @@ import pytest
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import chain, rows, tables
 from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.repeats import read_repeat
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import HASH, TIME, Place, release, reserve
 
@@ -215,9 +216,9 @@ def test_a_repeat_is_read_in_one_transaction_as_one_by_one(both: Place, monkeypa
     begun = []
     begin = Transaction.__init__
     monkeypatch.setattr(Transaction, "__init__", lambda *words: begun.append(1) or begin(*words))
-    stored = ledger.read_repeat(HASH, "total")
+    stored = read_repeat(ledger, HASH, "total")
     assert len(begun) == 1
     apart = (ledger.view("total"), ledger.find(HASH, "total"), ledger.pot("total", under_way=False))
     assert stored == apart and stored is not None and stored[2].spent == Fraction(1, 10)
-    assert ledger.read_repeat("cd" * 32, "total") is None
-    assert ledger.read_repeat(HASH, "nobody's") is None
+    assert read_repeat(ledger, "cd" * 32, "total") is None
+    assert read_repeat(ledger, HASH, "nobody's") is None

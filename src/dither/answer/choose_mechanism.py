@@ -42,14 +42,13 @@ from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_queries, check_keys
+from dither.privacy.kernel.choose_family import joint_families, noise_families
 from dither.privacy.kernel.families import (
     BY_CURVE,
     FIRST_LAWS,
     NEWEST_LAWS,
     Measure,
     MechanismFamily,
-    joint_families,
-    noise_families,
 )
 from dither.privacy.kernel.kernel import Priced, delta_of_path
 from dither.privacy.kernel.request import Family, Price, Request, Step

@@ -21,7 +21,8 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Linear, Query
 from dither.plan.operators import LinearOperator
 from dither.privacy.kernel.budget_lease import BudgetLease
-from dither.privacy.kernel.families import FAMILIES, Measure, choose_family
+from dither.privacy.kernel.choose_family import choose_family
+from dither.privacy.kernel.families import FAMILIES, Measure
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.online_lease import OnlineLease, ThresholdEpoch

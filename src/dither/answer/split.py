@@ -37,7 +37,8 @@ from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, ErrorLaw, KeyThresholdLaw, RankErrorLaw
 from dither.plan.algebra import Keys, Query
 from dither.plan.norms import Sensitivity
-from dither.privacy.kernel.families import FAMILIES, choose_family
+from dither.privacy.kernel.choose_family import choose_family
+from dither.privacy.kernel.families import FAMILIES
 from dither.privacy.kernel.request import Family, Step
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Recipe

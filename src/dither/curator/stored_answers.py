@@ -9,6 +9,7 @@ from dither.errors import ParameterError
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.ledger import Found, Ledger, LedgerView, Pot
+from dither.privacy.ledger.repeats import read_repeat
 from dither.protocol.repeat_messages import RepeatStored, StillStored
 
 NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
@@ -20,7 +21,7 @@ def find_free_answer(ledger: Ledger, key: str, pot: str) -> tuple[LedgerView, Fo
     Where groups are kept apart, it is one that every pot on the path has paid for. Once found, the
     head of the ledger is at its newest entry: no older copy can forget who paid.
     """
-    stored = ledger.read_repeat(key, pot)
+    stored = read_repeat(ledger, key, pot)
     if stored is None:
         return None
     view, answer, _ = stored

@@ -14,7 +14,7 @@ from dither.catalog import Catalog
 from dither.data.engines.choose import open_copy
 from dither.data.engines.interface import Compiled, CopyEngine, MeasureError
 from dither.data.lower.cells import Spots, query_sql, spots, spots_sql
-from dither.data.lower.dialect import writing_in
+from dither.data.lower.dialect import Dialect, writing_in
 from dither.data.quoting import name
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.select import read_batches, vectors_sql
@@ -99,7 +99,12 @@ class Measurer:
         # quantiles and vectors are read as they come, which the engine does not do for statements
         # that it keeps
         is_kept = is_fixed and not isinstance(query, (Quantiles, UnitVectors))
-        run = self.engine.compile(name, sql, is_kept=is_kept)
+        run = self.engine.compile(
+            name,
+            sql,
+            is_kept=is_kept,
+            rewrite=lambda words: self._write_sql(query, _ANY_KEY, words),
+        )
         self._compiled[key] = Compiled(sql, run if is_fixed else None)
         return sql
 
@@ -284,10 +289,12 @@ class Measurer:
             return self._write_sql(query, sample_key)
         return compiled.run
 
-    def _write_sql(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
+    def _write_sql(
+        self, query: MeasuredQuery, sample_key: bytes | None, dialect: Dialect | None = None
+    ) -> str:
         """Write the SQL of a query; quantiles of few points are counted in an array."""
         rows = self._analyses.analyse_rows(query.plan)
-        with writing_in(self.engine.dialect):
+        with writing_in(dialect or self.engine.dialect):
             if isinstance(query, UnitVectors):
                 self._check_vectors()
                 return vectors_sql(query, rows, sample_key)

@@ -1,15 +1,20 @@
-"""PostgreSQL plans without statistics of values, and names the columns of what it returns."""
+"""What the server knows of a copy when it plans, and what it may do with it; names of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
+from dither.data.register.postgres.planning import _try
 from tests.data.engines.twins import on_engine
 from tests.datasets import hospital
 
 JOINED = "SELECT count(*) FROM patients p JOIN visits v ON v.dither_unit = p.dither_unit"
+BY_INDEX = "/* by index */ "
+WITHOUT_HASHES = ("enable_hashjoin", "enable_seqscan")
+WITHOUT_INDEXES = ("enable_hashjoin", "enable_indexscan", "enable_bitmapscan")
 
 
 @pytest.fixture(scope="module")
@@ -21,29 +26,94 @@ def pair(postgres: str) -> Iterator[tuple[hospital.Registered, hospital.Register
         yield first, other
 
 
-def test_the_copy_has_no_statistics_of_values(pair):
-    """A plan would follow from what rows hold."""
-    connection = pair[1].measurer.engine.connection
-    query = "SELECT count(*) FROM pg_stats WHERE schemaname = current_schema()"
-    assert connection.execute(query).fetchone() == (0,)
+def read_statistics(connection: psycopg.Connection, tables: list[str]) -> list[tuple]:
+    """All that the server knows of the values of some tables."""
+    query = "SELECT s::text FROM pg_stats s WHERE schemaname = current_schema() AND tablename = %s"
+    rows = [connection.execute(query, (table,)).fetchall() for table in tables]
+    schema = connection.execute("SELECT current_schema()").fetchone()[0]
+    return sorted(row[0].replace(schema, "") for table in rows for row in table)
 
 
-def test_no_join_goes_row_by_row(pair):
-    """Without statistics the server takes joins for tiny; large ones then would not end."""
+def compile_with(connection_of: hospital.Registered, settings: tuple[str, ...]) -> str:
+    """What is run for a join, where the server is kept from some ways to join."""
+    engine = connection_of.measurer.engine
+    for setting in settings:
+        engine.connection.execute(f"SET {setting} = off")
+    try:
+        return engine.compile("joined", JOINED, is_kept=False, rewrite=lambda _: JOINED)
+    finally:
+        for setting in settings:
+            engine.connection.execute(f"RESET {setting}")
+
+
+def test_what_is_known_of_people_follows_from_the_catalog(pair, postgres):
+    """Otherwise a plan would follow from what rows hold."""
+    other = pair[1]
+    connection = other.measurer.engine.connection
+    private = [table.name for table in other.catalog.private_tables]
+    statistics = read_statistics(connection, private)
+    assert any("salary" in row for row in statistics)
+    with (
+        hospital.registered(hospital.random_people(7)) as few,
+        on_engine(few, "postgres", postgres) as copy,
+    ):
+        assert read_statistics(copy.measurer.engine.connection, private) == statistics
+    # planted: statistics of the rows themselves are seen to differ
+    connection.execute("SET default_transaction_read_only = off")
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("ANALYZE patients")
+            assert read_statistics(connection, private) != statistics
+    finally:
+        connection.execute("SET default_transaction_read_only = on")
+
+
+def test_keys_within_an_owner_have_indexes_and_name_their_parents(pair):
     connection = pair[1].measurer.engine.connection
-    plan = [row[0] for row in connection.execute(f"EXPLAIN {JOINED}").fetchall()]
+    query = "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()"
+    indexes = " ".join(row[0] for row in connection.execute(query).fetchall())
+    assert "(dither_unit, visit)" in indexes
+    query = (
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE connamespace = current_schema()::regnamespace AND contype = 'f'"
+    )
+    references = {row[0] for row in connection.execute(query).fetchall()}
+    assert "FOREIGN KEY (dither_unit, visit) REFERENCES visits(dither_unit, visit) NOT VALID" in (
+        references
+    )
+
+
+def test_what_the_server_cannot_index_is_left_out(pair):
+    """A text of 3,000 characters does not fit a page of an index; the rest goes on."""
+    connection = pair[1].measurer.engine.connection
+    connection.execute("SET default_transaction_read_only = off")
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("CREATE TABLE long (t TEXT)")
+            digests = "SELECT string_agg(md5(i::text), '') FROM generate_series(1, 200) AS i"
+            connection.execute(f"INSERT INTO long {digests}")
+            _try(connection, "CREATE INDEX ON long (t)")
+            assert connection.execute("SELECT count(*) FROM long").fetchone() == (1,)
+            with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+                connection.execute("CREATE INDEX ON long (t)")
+    finally:
+        connection.execute("SET default_transaction_read_only = on")
+
+
+def test_a_nested_loop_is_run_only_where_it_looks_rows_up(pair):
+    """Otherwise all rows would meet all: the server may take large joins for tiny."""
+    assert compile_with(pair[1], WITHOUT_HASHES) == BY_INDEX + JOINED
+    assert compile_with(pair[1], WITHOUT_INDEXES) == JOINED
+
+
+def test_what_does_not_look_rows_up_is_run_without_nested_loops(pair):
+    engine = pair[1].measurer.engine
+    for text, setting in ((BY_INDEX + JOINED, "on"), (JOINED, "off")):
+        engine.fetch_rows(text)
+        assert engine.connection.execute("SHOW enable_nestloop").fetchone() == (setting,)
+    plan = [row[0] for row in engine.connection.execute(f"EXPLAIN {JOINED}").fetchall()]
     assert any("Join" in step for step in plan)
     assert not any("Nested Loop" in step for step in plan)
-    connection.execute("SET enable_hashjoin = off")
-    connection.execute("SET enable_mergejoin = off")
-    connection.execute("SET enable_nestloop = on")
-    try:  # the planted setting is seen by the same words
-        plan = [row[0] for row in connection.execute(f"EXPLAIN {JOINED}").fetchall()]
-        assert any("Nested Loop" in step for step in plan)
-    finally:
-        connection.execute("RESET enable_hashjoin")
-        connection.execute("RESET enable_mergejoin")
-        connection.execute("SET enable_nestloop = off")
 
 
 def test_public_rows_have_the_names_of_their_columns(pair):

@@ -147,7 +147,7 @@ class DuckDBEngine:
     def check(self) -> None:
         """The file is open in this process: there is nothing to reach."""
 
-    def compile(self, name: str, sql: str, *, is_kept: bool) -> str:
+    def compile(self, name: str, sql: str, *, is_kept: bool, **_: object) -> str:
         """Check a statement, and keep it under `name` where that is asked for."""
         try:
             if is_kept:

@@ -6,7 +6,7 @@ else raises MeasureError alone, without the engine's own words: those may quote 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dither.data.lower.dialect import Dialect
@@ -38,9 +38,12 @@ class CopyEngine(Protocol):
     def check(self) -> None:
         """Make sure that the copy can be reached, before anything is charged; reads no row."""
 
-    def compile(self, name: str, sql: str, *, is_kept: bool) -> str:
+    def compile(
+        self, name: str, sql: str, *, is_kept: bool, rewrite: Callable[[Dialect], str]
+    ) -> str:
         """Check a statement against the copy's schema, without reading a row.
 
+        `rewrite` writes it in another dialect of the engine, which may be quicker.
         Returns what to run for it: its text, or a name for it that the engine keeps if it can.
         """
 

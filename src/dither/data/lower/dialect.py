@@ -36,6 +36,8 @@ class Dialect:
     """Whether codes of few cells are made narrow, by which the engine counts in an array."""
     counts_outside = True
     """Whether rows may be handed to this process to be counted in an array."""
+    looks_up_groups = False
+    """Whether a join computes the groups of its right side for each row of its left one."""
     functions: Mapping[str, Callable[..., str]] = {}
     """SQL of functions that this engine writes in its own way, by name."""
 

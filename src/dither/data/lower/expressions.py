@@ -37,7 +37,7 @@ class Lowered:
 
     @property
     def is_one(self) -> str:
-        return f"({self.value} > {self.null})" if self.null else f"({self.value} = 1)"
+        return f"({self.value} > {self.null or 0})"
 
     @property
     def is_zero(self) -> str:

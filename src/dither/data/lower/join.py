@@ -13,8 +13,9 @@ from dither.data.lower.columns import (
     list_carried,
     list_names,
 )
+from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
-from dither.plan.algebra import Join
+from dither.plan.algebra import Join, PerUnit
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned
 
@@ -53,4 +54,8 @@ def join_sql(
     kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
     # a public total has one row and no key: it meets every row
     condition = " AND ".join(conditions) or "TRUE"
+    if dialect().looks_up_groups and isinstance(right_rows.plan, PerUnit):
+        # OFFSET keeps the condition below the groups, so that only those that meet are computed
+        right = f"SELECT * FROM ({right}) AS r WHERE {condition} OFFSET 0"
+        kind = f"{kind} LATERAL"
     return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"

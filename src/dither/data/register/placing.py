@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, Source
+from dither.catalog import Catalog
 from dither.data.engines.choose import NOTE, SPARK_FOLDER, CopyNote, read_note
 
 
@@ -20,10 +20,9 @@ def place_copy(
     DuckDB keeps the file. `label` is the same at every try to register one version, so that what a
     killed one left is replaced.
     """
-    source = catalog.source
-    if source.is_path:
+    if catalog.source.is_path:
         return
-    note = _write_copy(source, file, label, share)
+    note = _write_copy(catalog, file, label, share)
     file.unlink()
     descriptor = os.open(file.with_name(NOTE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as target:
@@ -33,14 +32,15 @@ def place_copy(
 
 
 def _write_copy(
-    source: Source, file: Path, label: str, share: Callable[[float], None] | None
+    catalog: Catalog, file: Path, label: str, share: Callable[[float], None] | None
 ) -> CopyNote:
-    """Write a registered file to the engine of a source; return where."""
+    """Write a registered file to the engine of the catalog's source; return where."""
+    source = catalog.source
     if source.engine == "postgres":
         from dither.data.register.postgres import copy as postgres
 
         location = source.copy or source.location
-        postgres.write_copy(location, label, file, share)
+        postgres.write_copy(catalog, location, label, file, share)
         return CopyNote("postgres", location, label)
     from dither.data.register.spark import copy as spark
 

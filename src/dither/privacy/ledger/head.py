@@ -132,16 +132,6 @@ class Head:
             finally:
                 os.close(descriptor)
 
-    def restart(self, anchor: Anchor) -> None:
-        """Let the head name `anchor`, whatever it named; the caller holds the lock.
-
-        Only for an entry that closes every pot (`lost.py`): nothing is forgotten by it that could
-        be spent again. All files stay: they are found one after the other, by their numbers.
-        """
-        with self._reported():
-            for file in self._list_files():
-                _replace_file(file, anchor)
-
     def seize(self, patience_s: float) -> None:
         """Begin a new file where the lock is held for longer than `patience_s` seconds.
 

@@ -13,7 +13,7 @@ from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import epochs, pots
 from dither.privacy.ledger.chain import Broken, follow
 from dither.privacy.ledger.database import Transaction
-from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.head import Anchor, Head, _replace_file
 from dither.privacy.ledger.location import Location, database_at, is_url
 from dither.privacy.ledger.replay import Replay, check_totals, replayed
 from dither.privacy.ledger.takeover import abandon_charges
@@ -46,7 +46,7 @@ def close_ledger(location: Location, head_path: Path) -> tuple[int, int | None]:
                 heads = epochs.read_store_id(head_path)
                 writer.append("lost", {"first": first, "last": last, "heads": heads}, closed)
                 abandon_charges(transaction, writer)
-            head.restart(writer.last)
+            restart_head(head, writer.last)
     finally:
         database.close()
     return first, last
@@ -77,3 +77,14 @@ def _extends(transaction: Transaction, anchor: Anchor) -> bool:
     except Broken:
         return False
     return True
+
+
+def restart_head(head: Head, anchor: Anchor) -> None:
+    """Let the head name `anchor`, whatever it named; the caller holds its lock.
+
+    Only for an entry that closes every pot: nothing is forgotten by it that could be spent again.
+    All files stay: they are found one after the other, by their numbers.
+    """
+    with head._reported():
+        for file in head._list_files():
+            _replace_file(file, anchor)

@@ -36,19 +36,6 @@ class Readings:
             terms = self._terms_of(transaction)
             return self._stand(transaction, terms, [pot_tree.path(terms, name)[0]], under_way)[0]
 
-    def read_repeat(self, request_hash: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
-        """Read the view of a pot, the stored answer to a request and the settled balance at once.
-
-        None where the pot is not open or nothing is stored.
-        """
-        with self._database.transaction(write=False) as transaction:
-            terms = self._terms_of(transaction)
-            answer = self._find(transaction, terms, request_hash, pot) if pot in terms else None
-            if answer is None:
-                return None
-            balance = self._settled(transaction, terms, [pot])[pot]
-            return self._view(transaction, terms, pot), answer, balance
-
     def _stand(
         self, transaction: Transaction, terms: Terms, names: Iterable[str], under_way: bool
     ) -> tuple[Pot, ...]:

@@ -92,3 +92,7 @@ PostgresDialect.functions = {
     "index_in": _index_sql,
     "parse_integer": _parse_sql,
 }
+LOOKUPS = PostgresDialect()
+LOOKUPS.looks_up_groups = True
+"""The same for joins with groups of an owner: each left row asks for its own group alone, which is
+quicker where left rows are few."""

@@ -36,7 +36,7 @@ class SparkEngine:
             self.session = self._open()
         open_tables(self.session, self._folder)
 
-    def compile(self, name: str, sql: str, *, is_kept: bool) -> str:
+    def compile(self, name: str, sql: str, *, is_kept: bool, **_: object) -> str:
         """Analyse a statement, which reads no row; its text is what is run."""
         try:
             assert self.session.sql(sql).columns  # its analysis is what may fail

@@ -2,7 +2,8 @@
 
 Repairs, limits and ranks are registration's own, made by one program for every engine; here the
 finished tables are copied, in one transaction, in batches. So a killed registration leaves nothing.
-No statistics of values are kept of them: a plan then is the same whatever the rows hold.
+No statistics of people's values are kept, so that a plan does not follow from what rows hold
+(`planning.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import duckdb
 from dither.catalog import Catalog
 from dither.data.engines.postgres.session import connect, load_psycopg
 from dither.data.quoting import name
+from dither.data.register.postgres.planning import write_indexes, write_statistics
 from dither.errors import DitherError
 
 _ROWS = 1 << 16
@@ -41,7 +43,11 @@ def list_problems(catalog: Catalog) -> list[str]:
 
 
 def write_copy(
-    location: str, schema: str, file: Path, share: Callable[[float], None] | None
+    catalog: Catalog,
+    location: str,
+    schema: str,
+    file: Path,
+    share: Callable[[float], None] | None,
 ) -> None:
     """Write all tables of a registered file into a new schema, in place of one left over."""
     library = load_psycopg()
@@ -54,7 +60,8 @@ def write_copy(
                 connection.execute(f"DROP SCHEMA IF EXISTS {name(schema)} CASCADE")
                 connection.execute(f"CREATE SCHEMA {name(schema)}")
                 connection.execute(f"REVOKE ALL ON SCHEMA {name(schema)} FROM PUBLIC")
-                _write_tables(connection, source, schema, share)
+                _write_tables(connection, source, catalog, schema, share)
+                write_indexes(connection, schema, catalog)
         except library.Error as error:
             raise CopyError(_describe(error)) from None
         finally:
@@ -84,6 +91,7 @@ def _describe(error: Any) -> str:
 def _write_tables(
     connection: Any,
     source: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
     schema: str,
     share: Callable[[float], None] | None,
 ) -> None:
@@ -91,14 +99,14 @@ def _write_tables(
     counts = [source.table(name(table)).shape[0] for table in tables]
     written = 0
     for table in tables:
-        for rows in _write_table(connection, source, schema, table):
+        for rows in _write_table(connection, source, catalog, schema, table):
             written += rows
             if share is not None:
                 share(written / max(1, sum(counts)))
 
 
 def _write_table(
-    connection: Any, source: duckdb.DuckDBPyConnection, schema: str, table: str
+    connection: Any, source: duckdb.DuckDBPyConnection, catalog: Catalog, schema: str, table: str
 ) -> Any:
     """Write one table by COPY, batch by batch; yields how many rows each batch had."""
     import pyarrow.csv
@@ -108,6 +116,8 @@ def _write_table(
     target = f"{name(schema)}.{name(table)}"
     defined = ", ".join(f"{name(column)} {_TYPES.get(kind, kind)}" for column, kind in columns)
     connection.execute(f"CREATE TABLE {target} ({defined}) WITH (autovacuum_enabled = false)")
+    if catalog.table(table).kind == "private":
+        write_statistics(connection, schema, catalog, catalog.table(table))
     shown = ", ".join(
         f"CAST({name(column)} AS VARCHAR)" if kind == "HUGEINT" else name(column)
         for column, kind in columns
