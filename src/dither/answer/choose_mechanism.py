@@ -21,6 +21,7 @@ from dither.answer.counts_of_selection import count_by_selection
 from dither.answer.curator_access import Pricer
 from dither.answer.earlier_rules import has_newer_laws
 from dither.answer.interval_notes import find_usable_quantiles
+from dither.answer.offered_families import joint_families, noise_families
 from dither.answer.quantile_intervals import (
     NO_BANDS,
     Bands,
@@ -48,8 +49,6 @@ from dither.privacy.kernel.families import (
     NEWEST_LAWS,
     Measure,
     MechanismFamily,
-    joint_families,
-    noise_families,
 )
 from dither.privacy.kernel.kernel import Priced, delta_of_path
 from dither.privacy.kernel.request import Family, Price, Request, Step

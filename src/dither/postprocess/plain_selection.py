@@ -49,7 +49,8 @@ def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.T
     other.
 
     >>> table = pa.table({"a": ["y", "x"], "n": [1.0, 2.0]})
-    >>> select_plain_columns('SELECT "n" / 2 AS m FROM part ORDER BY a', {"part": table}).to_pydict()
+    >>> statement = "SELECT n / 2 AS m FROM part ORDER BY a"
+    >>> select_plain_columns(statement, {"part": table}).to_pydict()
     {'m': [1.0, 0.5]}
     >>> select_plain_columns("SELECT n + 1 AS m FROM part", {"part": table}) is None
     True
