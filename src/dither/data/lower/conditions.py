@@ -67,7 +67,9 @@ def condition_sql(
                 for number in (operand.constant / domain.step for operand in operands)  # type: ignore[union-attr, operator]
                 if number.denominator == 1 and abs(number) <= domain.largest
             )
-            return _and_not_null(name(column), f"{name(column)} IN ({listed or domain.high + 1})", domain)
+            return _and_not_null(
+                name(column), f"{name(column)} IN ({listed or domain.high + 1})", domain
+            )
         case And(operands) | Or(operands):
             word = " AND " if isinstance(condition, And) == answer else " OR "
             return (
