@@ -1,4 +1,4 @@
-"""Statements that only pick columns give the engine's rows; others go to the engine."""
+"""Statements that only pick or scale columns give the engine's rows; others go to the engine."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ PART = pa.table(
         "day": [datetime.date(2026, 1, day) for day in (4, 3, 2, 1)],
         "money": [Decimal("1.50"), None, Decimal("-2.25"), Decimal("0.00")],
         "yes": [True, False, None, True],
+        "size": [0.1, -1e199, 1 / 3, 5e-324],
+        "wide": [float("nan"), float("inf"), 1e300, 0.0],
     }
 )
 PICKED = [
@@ -29,6 +31,9 @@ PICKED = [
     "SELECT a AS b, b AS a FROM part ORDER BY a",
     "SELECT a AS b, b AS a FROM part ORDER BY b, a",
     "SELECT a, a AS c FROM part ORDER BY a, b",
+    'SELECT b, 0.2 * "COUNT(*)" AS n, "COUNT(*)" / 7.0 AS m FROM part ORDER BY b',
+    "SELECT size * 123456789.000003 AS n, size / 3 AS m, 1 * size AS o FROM part",
+    "SELECT size / 0.1 AS size, size * 0.000001 AS b FROM part ORDER BY a",
 ]
 LEFT = [
     "SELECT a FROM part ORDER BY a DESC",
@@ -45,6 +50,18 @@ LEFT = [
     "SELECT a FROM part ORDER BY day",
     'SELECT b FROM part ORDER BY "COUNT(*)"',
     'SELECT "a""b" FROM part',
+    "SELECT size / 3 FROM part",
+    "SELECT 3 * size FROM part",
+    "SELECT 2 * size / 3 AS c FROM part",
+    "SELECT size / 0 AS c FROM part",
+    "SELECT size * 0.0 AS c FROM part",
+    "SELECT b * 2 AS c FROM part",
+    "SELECT money / 2 AS c FROM part",
+    "SELECT wide / 2 AS c FROM part",
+    "SELECT size / 2 AS c FROM part ORDER BY c",
+    "SELECT b FROM part ORDER BY b * 2",
+    "SELECT size - 2 AS c FROM part",
+    "SELECT size * 0.1234567 AS c FROM part",
 ]
 
 

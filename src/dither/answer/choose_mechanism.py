@@ -21,6 +21,7 @@ from dither.answer.counts_of_selection import count_by_selection
 from dither.answer.curator_access import Pricer
 from dither.answer.earlier_rules import has_newer_laws
 from dither.answer.interval_notes import find_usable_quantiles
+from dither.answer.offered_families import joint_families, noise_families
 from dither.answer.quantile_intervals import (
     NO_BANDS,
     Bands,
@@ -42,7 +43,6 @@ from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_queries, check_keys
-from dither.privacy.kernel.choose_family import joint_families, noise_families
 from dither.privacy.kernel.families import (
     BY_CURVE,
     FIRST_LAWS,

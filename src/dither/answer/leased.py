@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.explain import ExplainedStep, explain_step
+from dither.answer.offered_families import choose_family
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Linear, Query
 from dither.plan.operators import LinearOperator
 from dither.privacy.kernel.budget_lease import BudgetLease
-from dither.privacy.kernel.choose_family import choose_family
 from dither.privacy.kernel.families import FAMILIES, Measure
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease

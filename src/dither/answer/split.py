@@ -32,12 +32,12 @@ from typing import Any
 
 from dither.answer.arrange import Share
 from dither.answer.counts_of_selection import COUNT_COLUMN
+from dither.answer.offered_families import choose_family
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, ErrorLaw, KeyThresholdLaw, RankErrorLaw
 from dither.plan.algebra import Keys, Query
 from dither.plan.norms import Sensitivity
-from dither.privacy.kernel.choose_family import choose_family
 from dither.privacy.kernel.families import FAMILIES
 from dither.privacy.kernel.request import Family, Step
 from dither.question.expressions import Apply, Formula

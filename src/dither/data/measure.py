@@ -37,7 +37,6 @@ from dither.rules import PrivacyRule
 
 __all__ = ["MeasureError", "Measurer", "is_sampled"]
 _ANY_KEY = bytes(32)
-_OTHER_KEY = bytes([1]) * 32
 _FEW_CELLS = 10_000
 MOST_COMPILED = 64
 _BATCH = 1 << 20
@@ -93,7 +92,7 @@ class Measurer:
         if compiled is not None:
             return compiled.sql
         sql = self._write_sql(query, _ANY_KEY)
-        is_fixed = sql == self._write_sql(query, _OTHER_KEY)
+        is_fixed = not is_sampled(query)
         name = f"dither_{key}"
         self._make_room()
         # quantiles and vectors are read as they come, which the engine does not do for statements
@@ -169,10 +168,10 @@ class Measurer:
         size = (analysed.cells, analysed.width)
         if analysed.cells <= _FEW_CELLS and not analysed.unlisted:
             cells = np.zeros(size, object)
-            for code, *row in self._fetch_rows(query, sample_key):
+            for code, *row in self.engine.fetch_rows(self._run(query, sample_key)):
                 cells[code] = row
             return {(): cells}
-        table = self._fetch_table(query, sample_key)
+        table = self.engine.fetch_table(self._run(query, sample_key))
         labels, first = self._read_labels(table, query)
         codes = table.column(first).to_numpy().astype(np.int64)
         # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
@@ -214,7 +213,7 @@ class Measurer:
         return add_unit_vectors(query, rows, blocks, sample_key)
 
     def _measure_owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
-        table = self._fetch_table(query, sample_key)
+        table = self.engine.fetch_table(self._run(query, sample_key))
         labels, first = self._read_labels(table, query)
         return dict(zip(labels, table.column(first).to_pylist(), strict=True))
 
@@ -229,7 +228,7 @@ class Measurer:
         if (layout := self._lay_out(query)) is not None:
             indexes, counts = self._count_spots(query, sample_key, layout)
             return {(): dict(_cut(indexes, counts, layout.points))}
-        table = self._fetch_table(query, sample_key)
+        table = self.engine.fetch_table(self._run(query, sample_key))
         labels, first = self._read_labels(table, query)
         codes, points, counts = (
             table.column(first + i).to_numpy().astype(np.int64) for i in range(3)
@@ -272,14 +271,6 @@ class Measurer:
         """The array in which the rows of a query are counted; None where the engine groups them."""
         with writing_in(self.engine.dialect):
             return spots(query, self._analyses.analyse_rows(query.plan).columns)
-
-    def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
-        """Run a query and return its rows as an Arrow table."""
-        return self.engine.fetch_table(self._run(query, sample_key))
-
-    def _fetch_rows(self, query: MeasuredQuery, sample_key: bytes | None) -> list[tuple[int, ...]]:
-        """Run a query and return its few rows as tuples of exact integers."""
-        return self.engine.fetch_rows(self._run(query, sample_key))
 
     def _run(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Return the SQL that runs a query: the prepared statement, else its text with the sample

@@ -11,16 +11,27 @@ from dither.stored import stored_items, stored_name
 
 
 class Hashed:
-    """What plans and queries have in common: the hash of their canonical JSON, computed once."""
+    """What plans and queries have in common: their canonical dict, written once for all that hash
+    or store it, and the hash of its JSON. Nobody changes the dict."""
+
+    @cached_property
+    def tree(self) -> dict[str, Any]:
+        """The canonical dict; the dicts of all plans below are parts of it."""
+        return _write(self)
 
     @cached_property
     def hash(self) -> str:
         """sha256 of the canonical JSON. `==` would confuse 1 and True; the hash does not."""
-        return digest_plain(to_json(self))
+        return digest_plain(self.tree)
 
 
 def to_json(node: Any) -> dict[str, Any]:
-    """Write a query, plan, expression, condition or aggregate as its canonical dict."""
+    """The canonical dict of a query, plan, expression, condition or aggregate."""
+    return node.tree if isinstance(node, Hashed) else _write(node)
+
+
+def _write(node: Any) -> dict[str, Any]:
+    """Write a node as its canonical dict."""
     tree: dict[str, Any] = {"type": stored_name(type(node)), "v": 1}
     for key, value in stored_items(node):
         if value is not None:

@@ -72,11 +72,6 @@ class Coordinates:
 Utility: TypeAlias = CellCounts | Distances | RankDistance | Coordinates
 
 
-def count_candidates(utility: Utility, cells: int) -> int:
-    """How many candidates there are."""
-    return cells if isinstance(utility, RankDistance) else len(utility.candidates)
-
-
 def check_utility(utility: Any) -> None:
     """Refuse what is no utility, or has too many or too large parts, before it is walked."""
     if type(utility) is RankDistance:

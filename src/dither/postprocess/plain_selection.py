@@ -1,21 +1,27 @@
-"""Answer statements that only pick columns of one table without an engine.
+"""Answer statements that only pick columns of one table, or scale them, without an engine.
 
-To start an engine takes longer than to pick columns. `SELECT "a", b AS c FROM part ORDER BY a` is
-read off the table. Any other statement, and any column of a type that an engine might return
+To start an engine takes longer than to pick columns. `SELECT "a", b / 7.0 AS c FROM part ORDER BY
+a` is read off the table. Any other statement, and any column of a type that an engine might return
 differently, is left to the engine.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _NAME = r'"[^"]+"|[A-Za-z_][A-Za-z0-9_]*'
-_LIST = rf"(?:(?:{_NAME})(?: AS (?:{_NAME}))?(?:, |(?= FROM |$)))+"
+_NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
+_TERM = rf"(?:{_NUMBER} \* )?(?:{_NAME})(?: [*/] {_NUMBER})?"
+_LIST = rf"(?:{_TERM}(?: AS (?:{_NAME}))?(?:, |(?= FROM |$)))+"
 _STATEMENT = re.compile(rf"SELECT ({_LIST}) FROM ({_NAME})(?: ORDER BY ({_LIST}))?")
-_OUTPUT = re.compile(rf"({_NAME})(?: AS ({_NAME}))?")
+_OUTPUT = re.compile(rf"(?:({_NUMBER}) \* )?({_NAME})(?: ([*/]) ({_NUMBER}))?(?: AS ({_NAME}))?")
+_LARGEST = 1e200
+"""Numbers up to this are scaled here: the engine may refuse what overflows."""
 _WORDS = {"distinct", "all", "desc", "null", "true", "false"}
 """Words of SQL that the patterns above would take for names."""
 _SAME_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
@@ -29,12 +35,23 @@ _SAME_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
 _SORTED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (pa.types.is_string, pa.types.is_int64)
 
 
-def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table | None:
-    """Return the rows of a statement that only picks columns of one table; None for any other.
+class _Output(NamedTuple):
+    """A column under the name that it gets, perhaps times or over a number."""
 
-    >>> table = pa.table({"a": ["y", "x"], "n": [1, 2]})
-    >>> select_plain_columns('SELECT "n" AS m FROM part ORDER BY a', {"part": table}).to_pydict()
-    {'m': [2, 1]}
+    column: str
+    name: str
+    operator: str
+    number: float
+
+
+def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table | None:
+    """Return the rows of a statement that only picks or scales columns of one table; None for any
+    other.
+
+    >>> table = pa.table({"a": ["y", "x"], "n": [1.0, 2.0]})
+    >>> statement = "SELECT n / 2 AS m FROM part ORDER BY a"
+    >>> select_plain_columns(statement, {"part": table}).to_pydict()
+    {'m': [1.0, 0.5]}
     >>> select_plain_columns("SELECT n + 1 AS m FROM part", {"part": table}) is None
     True
     """
@@ -42,30 +59,65 @@ def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.T
     table = None if match is None else tables.get(_strip_quotes(match[2]))
     if match is None or table is None:
         return None
-    outputs = list(_read_list(match[1]))
+    outputs = _read_list(match[1])
+    keys = _read_list(match[3] or "")
     # ORDER BY names outputs first, and then columns of the table
-    named = {name.lower(): column for column, name in outputs}
-    sorted_by = [named.get(name.lower(), name) for _, name in _read_list(match[3] or "")]
-    columns = [column for column, _ in outputs]
-    if not all(_has_type(table, column, _SAME_TYPES) for column in columns):
+    named = {output.name.lower(): output for output in outputs}
+    sorted_by = [named.get(key.name.lower(), key) for key in keys]
+    if any(output.operator for output in (*keys, *sorted_by)):
         return None
-    if not all(_has_type(table, column, _SORTED_TYPES) for column in sorted_by):
+    if not all(_has_type(table, output.column, _SAME_TYPES) for output in outputs):
         return None
-    if any(table[column].null_count for column in sorted_by):
+    if not all(_can_scale(table, output) for output in outputs if output.operator):
+        return None
+    if not all(_has_type(table, key.column, _SORTED_TYPES) for key in sorted_by):
+        return None
+    if any(table[key.column].null_count for key in sorted_by):
         return None
     if sorted_by:
-        table = table.sort_by([(column, "ascending") for column in sorted_by])
-    return table.select(columns).rename_columns([name for _, name in outputs])
+        table = table.sort_by([(key.column, "ascending") for key in sorted_by])
+    columns = [_scale(table[output.column], output) for output in outputs]
+    return pa.table(columns, names=[output.name for output in outputs])
 
 
-def _read_list(text: str) -> Iterator[tuple[str, str]]:
-    """Read a list of columns: their names, and the names that they get."""
+def _read_list(text: str) -> list[_Output]:
+    """Read a list of outputs; one that is scaled twice, or has no name, has the operator "?"."""
+    outputs = []
     for match in _OUTPUT.finditer(text):
-        yield _strip_quotes(match[1]), _strip_quotes(match[2] or match[1])
+        factor, column, operator, operand, name = match.groups()
+        is_plain = operator is None or (factor is None and name is not None)
+        if factor is not None:
+            is_plain = operator is None and name is not None
+        outputs.append(
+            _Output(
+                _strip_quotes(column),
+                _strip_quotes(name or column),
+                (operator or ("*" if factor else "")) if is_plain else "?",
+                float(factor or operand or 1),
+            )
+        )
+    return outputs
 
 
 def _strip_quotes(name: str) -> str:
     return name.removeprefix('"').removesuffix('"')
+
+
+def _can_scale(table: pa.Table, output: _Output) -> bool:
+    """Whether a column holds floats whose product or quotient is the engine's, bit for bit."""
+    if output.operator not in ("*", "/") or not output.number:
+        return False
+    if not _has_type(table, output.column, (pa.types.is_float64,)):
+        return False
+    return all(value is None or abs(value) < _LARGEST for value in table[output.column].to_pylist())
+
+
+def _scale(column: pa.ChunkedArray, output: _Output) -> pa.ChunkedArray:
+    """A column times or over the number of its output; null stays null."""
+    if not output.operator:
+        return column
+    compute = pc.multiply if output.operator == "*" else pc.divide
+    return compute(column, pa.scalar(output.number, pa.float64()))
 
 
 def _has_type(

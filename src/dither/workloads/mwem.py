@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dither.answer.offered_families import choose_family
 from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import Count, Linear, Query, Scores
 from dither.plan.operators import Dense, Kronecker, LinearOperator, Ranges
 from dither.plan.utilities import DistanceCandidate, Distances
 from dither.privacy.charges.rules import Charge
-from dither.privacy.kernel.choose_family import choose_family
 from dither.privacy.kernel.families import Measure
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.kernel.request import Price

@@ -57,6 +57,19 @@ def condition_sql(
             return computed[expression].is_one if answer else computed[expression].is_zero
         case Not(inner):
             return condition_sql(inner, columns, computed, answer=not answer)
+        case Or((Compare(column, "=", Fraction()), *_) as operands) if answer and _is_list(
+            column, operands
+        ):
+            # The engine looks in a list at once. What is no number of the column never is equal.
+            domain = columns[column]
+            listed = ", ".join(
+                str(number.numerator)
+                for number in (operand.constant / domain.step for operand in operands)  # type: ignore[union-attr, operator]
+                if number.denominator == 1 and abs(number) <= domain.largest
+            )
+            return _and_not_null(
+                name(column), f"{name(column)} IN ({listed or domain.high + 1})", domain
+            )
         case And(operands) | Or(operands):
             word = " AND " if isinstance(condition, And) == answer else " OR "
             return (
@@ -71,6 +84,16 @@ def condition_sql(
                 name(column), operator if answer else OPPOSITE[operator], constant, columns[column]
             )
     raise AssertionError(f"no lowering for {type(condition).__name__}")
+
+
+def _is_list(column: str, operands: tuple[Condition, ...]) -> bool:
+    """Whether conditions say each that a column has one number."""
+    return all(
+        isinstance(operand, Compare)
+        and (operand.column, operand.operator) == (column, "=")
+        and isinstance(operand.constant, Fraction)
+        for operand in operands
+    )
 
 
 def _is_null(column: str, domain: Domain, answer: bool) -> str:

@@ -38,6 +38,8 @@ class Dialect:
     """Whether rows may be handed to this process to be counted in an array."""
     looks_up_groups = False
     """Whether a join computes the groups of its right side for each row of its left one."""
+    reduces_groups = True
+    """Whether groups that no row of a join meets are left out before they are made."""
     functions: Mapping[str, Callable[..., str]] = {}
     """SQL of functions that this engine writes in its own way, by name."""
 
@@ -65,18 +67,9 @@ class Dialect:
         """Write whether all of a text matches a regular expression."""
         return f"regexp_full_match({value}, {text(pattern)})"
 
-    def find_label(self, value: str, labels: tuple[str, ...]) -> str:
-        """Write the place of a text in a list, from 0; null where it is not in it."""
-        return f"list_position([{', '.join(map(text, labels))}], {value}) - 1"
-
     def find_text(self, value: str, part: str) -> str:
         """Write the position of a text in another, from 1; 0 where it is not in it."""
         return f"strpos({value}, {self.text(part)})"
-
-    def fold_spelling(self, value: str) -> str:
-        """Write a text without any kind of space; a number also without zeros around it."""
-        bare = f"regexp_replace({value}, '[\\s\\p{{Z}}]', '', 'g')"
-        return f"regexp_replace({bare}, '^0*([0-9]+)([.]0*)?$', '\\1')"
 
     def truth(self, condition: str, kind: str = "BIGINT") -> str:
         """Write 1 for true and 0 for false; unknown stays null."""

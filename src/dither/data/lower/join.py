@@ -27,6 +27,27 @@ def join_sql(
 
     The private left input is the preserved one.
     """
+    from_left = list_carried(operands[0].node, operands[0].columns)
+    from_right = [
+        column for column in list_carried(here.node, here.columns) if column not in from_left
+    ]
+    outputs = list_names(from_left, "l.")
+    for column in from_right:
+        value = f"r.{name(column)}"
+        domain = here.columns.get(column)
+        kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
+        outputs += f", {kept} AS {name(column)}"
+    kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
+    condition = write_condition(plan, operands)
+    if dialect().looks_up_groups and isinstance(operands[1].plan, PerUnit):
+        # OFFSET keeps the condition below the groups, so that only those that meet are computed
+        right = f"SELECT * FROM ({right}) AS r WHERE {condition} OFFSET 0"
+        kind = f"{kind} LATERAL"
+    return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
+
+
+def write_condition(plan: Join, operands: tuple[Analysed, ...]) -> str:
+    """Write when a row l of the left input meets a row r of the right one."""
     left_rows, right_rows = operands
     conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(right_rows.node, Owned) else []
     for left_column, right_column in plan.on:
@@ -41,21 +62,5 @@ def join_sql(
         left_key = engine_null(f"l.{name(left_column)}", left_rows.columns[left_column])
         right_key = engine_null(f"r.{name(right_column)}", right_rows.columns[right_column])
         conditions.append(f"{left_key} = {right_key}")
-    from_left = list_carried(left_rows.node, left_rows.columns)
-    from_right = [
-        column for column in list_carried(here.node, here.columns) if column not in from_left
-    ]
-    outputs = list_names(from_left, "l.")
-    for column in from_right:
-        value = f"r.{name(column)}"
-        domain = here.columns.get(column)
-        kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
-        outputs += f", {kept} AS {name(column)}"
-    kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
     # a public total has one row and no key: it meets every row
-    condition = " AND ".join(conditions) or "TRUE"
-    if dialect().looks_up_groups and isinstance(right_rows.plan, PerUnit):
-        # OFFSET keeps the condition below the groups, so that only those that meet are computed
-        right = f"SELECT * FROM ({right}) AS r WHERE {condition} OFFSET 0"
-        kind = f"{kind} LATERAL"
-    return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
+    return " AND ".join(conditions) or "TRUE"

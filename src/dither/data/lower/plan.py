@@ -11,7 +11,7 @@ from dither.data.lower.group import group_sql
 from dither.data.lower.join import join_sql
 from dither.data.lower.limit_groups import limit_sql
 from dither.data.lower.limit_total import limit_total_sql
-from dither.data.lower.per_unit import per_unit_sql
+from dither.data.lower.per_unit import find_met_groups, join_groups_sql, per_unit_sql
 from dither.data.lower.project import project_sql
 from dither.data.lower.sample_units import sample_sql
 from dither.data.lower.scan import scan_sql
@@ -49,6 +49,9 @@ def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
             if (repeated := find_repeated_matches(plan, rows.sources)) is not None:
                 matches = plan_sql(repeated, sample_key)
                 return semi_join_sql(plan, sources[0], matches, rows.sources, rows)
+            if (ungrouped := find_met_groups(plan, rows.sources)) is not None:
+                rows_of_groups = plan_sql(ungrouped, sample_key)
+                return join_groups_sql(plan, sources[0], rows_of_groups, rows.sources, rows)
             return join_sql(plan, sources[0], sources[1], rows.sources, rows)
         case UnionAll():
             return union_sql(sources[0], sources[1], rows.sources, rows)

@@ -8,6 +8,7 @@ from dither.catalog import Catalog, OwnerColumn, Table
 from dither.data.lower.columns import OWNER
 from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
+from dither.data.register.text_sql import fold_spelling
 
 
 def count_left_out(
@@ -56,7 +57,7 @@ def count_spellings(
     if catalog.unit.column is not None:
         person = f"substr({OWNER}, {dialect().find_text(OWNER, ':')} + 1)"
         people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
-    folded = dialect().fold_spelling("lower(person)")
+    folded = fold_spelling("lower(person)")
     alike = f"SELECT count(*) AS n FROM ({people}) GROUP BY {folded} HAVING count(*) > 1"
     number = count(f"SELECT coalesce(sum(n), 0) FROM ({alike})")
     return [("owners that differ from another by case, spaces or zeros only", number)]

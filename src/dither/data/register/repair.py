@@ -23,6 +23,7 @@ from dither.catalog import (
 )
 from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
+from dither.data.register.text_sql import find_label
 
 INTEGER = r"[+-]?[0-9]{1,30}(\.0*)?"
 NUMBER = (
@@ -86,7 +87,7 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
     if isinstance(column, Category):
         if isinstance(column.values, Undeclared):
             return f"left({name(column.name)}, {column.values.width})"
-        code = dialect().find_label(name(column.name), labels)
+        code = find_label(name(column.name), labels)
         return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({code}, {len(labels)}) END"
     if isinstance(column, Integer):
         whole = dialect().try_cast(f"split_part({raw}, '.', 1)", "HUGEINT")

@@ -17,7 +17,9 @@ def align_arguments(a: Arguments) -> Arguments:
     if kinds == {"number"}:
         step, factors = a.common()
         domains = tuple(
-            replace(d, low=d.low * f, high=d.high * f, step=step, keys=None)
+            d  # most are on the grid already
+            if f == 1 and d.keys is None
+            else replace(d, low=d.low * f, high=d.high * f, step=step, keys=None)
             for d, f in zip(a.domains, factors, strict=True)
         )
         return replace(a, domains=domains)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dither.canonical import digest
+from dither.canonical import digest_plain, fraction_text
 from dither.catalog import Catalog
 from dither.plan.algebra import Keys
 from dither.plan.analyse import NEWEST_RULES
@@ -118,7 +118,7 @@ def repeat_key(
     meaning of losses, and nothing else. Not the pot: another group may pay for the same answer.
     """
     request_json = request.to_json()
-    return digest(
+    return digest_plain(
         {
             "v": 1,
             "lineage": version.catalog.lineage,
@@ -128,7 +128,7 @@ def repeat_key(
             "neighbours": version.catalog.neighbours,
             "steps": request_json["steps"],
             "price": request_json["price"],
-            "delta": delta,
+            "delta": fraction_text(delta),
             "facts": version.facts.hash,
             "mechanisms": [[step.mechanism.stored_name, step.loss().to_json()] for step in steps],
             "widths": [step.width for step in steps],

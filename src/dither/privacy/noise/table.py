@@ -59,15 +59,6 @@ class Law:
             high = -(-high * ratio.high >> work)
             ratio = ratio if shrinking is None else times(ratio, shrinking, work)
 
-    def masses(self, bits: int) -> list[Enclosure]:
-        """Enclose 2**bits * P(k) for k = 0, 1, ...; any k after the list has P(k) < 2**-bits."""
-        weights = self.weights(bits + _GUARD, until=bits)
-        low, high = self._enclose_total(weights, bits + _GUARD)
-        return [
-            Enclosure((w_low << bits) // high, -(-(w_high << bits) // low))
-            for w_low, w_high in weights
-        ]
-
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
         """Compute the distribution function: its first integer, and an enclosure at each from it
         on.
@@ -77,7 +68,7 @@ class Law:
         """
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
-        total = self._enclose_total(weights, work)
+        total = self.enclose_total(weights, work)
         below = Enclosure(0, _bound_tail(weights) if self.two_sided else 0)
         first = 1 - len(weights) if self.two_sided else 0
         enclosures = []
@@ -90,7 +81,7 @@ class Law:
             enclosures.append(Enclosure(low, min(high, 1 << bits)))
         return first - 1, enclosures
 
-    def _enclose_total(self, weights: list[Enclosure], work: int) -> Enclosure:
+    def enclose_total(self, weights: list[Enclosure], work: int) -> Enclosure:
         """Enclose 2**work times the sum of all weights; of both signs of k if the law has them."""
         sides = 2 if self.two_sided else 1
         half_low = sum(low for low, _ in weights[1:])
@@ -188,11 +179,15 @@ def build(law: Law, width: int = 64) -> DrawTable:
     """Build the table of a law, each count an exact floor certified by its enclosure."""
     extra = 32
     while True:
-        masses = law.masses(width + extra)
-        floors = [low >> extra for low, _ in masses]
+        fine = width + extra
+        weights = law.weights(fine + _GUARD, until=fine)
+        low, high = law.enclose_total(weights, fine + _GUARD)
+        floors = [(weight.low << width) // high for weight in weights]
+        # a k after the last weight has less than 2**-fine of the mass, so that its floor is 0;
         # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the
         # probability
-        if floors == [min(high >> extra, (1 << width) - 1) for _, high in masses]:
+        ends = (-(-(weight.high << fine) // low) >> extra for weight in weights)
+        if floors == [min(end, (1 << width) - 1) for end in ends]:
             break
         extra += 64
     while len(floors) > 1 and not floors[-1]:
@@ -206,26 +201,25 @@ def _lay_out_columns(
     counts: tuple[int, ...], first: int, width: int
 ) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
     """Lay `counts` words (and the left-over ones) out in equal columns of at most two meanings."""
-    loads = [[count, value] for value, count in enumerate(counts, first) if count]
-    left_over = (1 << width) - sum(counts)
-    if left_over:
-        loads.append([left_over, RESIDUAL])
-    columns = (len(loads) - 1).bit_length()
+    words = {value: count for value, count in enumerate(counts, first) if count}
+    if left_over := (1 << width) - sum(counts):
+        words[RESIDUAL] = left_over
+    columns = (len(words) - 1).bit_length()
     size = 1 << (width - columns)
-    loads += [[0, RESIDUAL]] * ((1 << columns) - len(loads))
+    empty = (1 << columns) - len(words)
+    values = [*words, *[RESIDUAL] * empty]
+    loads = [*words.values(), *[0] * empty]
     cut: list[int] = []
     meaning: list[int] = []
-    small = [load for load in loads if load[0] <= size]
-    large = [load for load in loads if load[0] > size]
+    small = [place for place, load in enumerate(loads) if load <= size]
+    large = [place for place, load in enumerate(loads) if load > size]
     while small:
-        load, value = small.pop()
-        if load == size or not large:
-            second_value = value
-        else:
-            second_value = large[-1][1]
-            large[-1][0] -= size - load
-            if large[-1][0] <= size:
+        place = second = small.pop()
+        if loads[place] < size and large:
+            second = large[-1]
+            loads[second] -= size - loads[place]
+            if loads[second] <= size:
                 small.append(large.pop())
-        cut.append(load)
-        meaning += [value, second_value]
+        cut.append(loads[place])
+        meaning += [values[place], values[second]]
     return columns, np.array(cut, np.uint64), np.array(meaning, np.int64)

@@ -25,6 +25,7 @@ class PostgresDialect(Dialect):
     float_type = "DOUBLE PRECISION"
     has_narrow_codes = False
     counts_outside = False
+    reduces_groups = False
 
     def text(self, value: str) -> str:
         """Write a text constant, compared by its bytes."""

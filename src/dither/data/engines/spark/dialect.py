@@ -22,7 +22,6 @@ _SMALL = 1 << 20
 _FIELDS = {"week": "weekofyear"}
 _START = r"\A"
 _END = r"\z"
-_SPACES = r"[\s\p{Z}]"
 _WHOLE = "[+-]?[0-9]{1,18}"
 _TYPES = {"VARCHAR": "STRING", "HUGEINT": "DECIMAL(38, 0)", "INTEGER": "INT"}
 
@@ -34,6 +33,7 @@ class SparkDialect(Dialect):
     wide_type = f"DECIMAL({_MOST_DIGITS}, 0)"
     has_narrow_codes = False
     counts_outside = False
+    reduces_groups = False
 
     def text(self, value: str) -> str:
         """Write a text constant by its bytes: in quotes Spark would read backslashes."""
@@ -51,19 +51,9 @@ class SparkDialect(Dialect):
         """Write whether all of a text matches; `$` would match before a line's end."""
         return f"({value} RLIKE {self.text(f'{_START}(?:{pattern}){_END}')})"
 
-    def find_label(self, value: str, labels: tuple[str, ...]) -> str:
-        """Write the place of a text in a list, from 0; `array_position` is 0 where it is not."""
-        listed = ", ".join(map(self.text, labels))
-        return f"NULLIF(array_position(array({listed}), {value}), 0) - 1"
-
     def find_text(self, value: str, part: str) -> str:
         """Write the position of a text in another, from 1."""
         return f"locate({self.text(part)}, {value})"
-
-    def fold_spelling(self, value: str) -> str:
-        """Write a text without spaces, or zeros around a number; all matches are replaced."""
-        bare = f"regexp_replace({value}, {self.text(_SPACES)}, '')"
-        return f"regexp_replace({bare}, '^0*([0-9]+)([.]0*)?$', '$1')"
 
     def divide(self, top: str, bottom: str, largest: int) -> str:
         """Write a quotient cut towards zero; `div` of decimals is a long, so it is not used."""

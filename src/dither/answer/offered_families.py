@@ -1,4 +1,4 @@
-"""Which family of the registry to ask for: a choice that the kernel checks and does not make."""
+"""Which families of mechanisms can be offered for a query: the kernel takes any that serves it."""
 
 from __future__ import annotations
 
