@@ -259,12 +259,14 @@ def test_a_lock_that_is_let_go_is_not_seized(tmp_path: Path) -> None:
     assert sorted(file.name for file in path.parent.iterdir()) == ["one", "one.lock"]
 
 
-def test_a_head_that_begins_anew_forgets_all_its_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("takeovers", [1, 2, 3])
+def test_a_head_that_begins_anew_forgets_all_its_files(tmp_path: Path, takeovers: int) -> None:
     path = tmp_path / "heads" / "one"
     head = Head(path, "postgresql://")
     move_head(head, 9)
-    with head.locked():
-        head.seize(0.01)
+    for _ in range(takeovers):
+        with head.locked():
+            head.seize(0.01)
     with head.locked():
         head.restart(make_anchor(3))
     assert head.read() == make_anchor(3)

@@ -139,10 +139,8 @@ class Head:
         be spent again.
         """
         with self._reported():
-            *older, newest = self._list_files()
-            for file in older:
-                file.unlink(missing_ok=True)
-            _replace_file(newest, anchor)
+            for file in self._list_files():  # none is removed: those after it would not be found
+                _replace_file(file, anchor)
 
     def seize(self, patience_s: float) -> None:
         """Begin a new file where the lock is held for longer than `patience_s` seconds.
