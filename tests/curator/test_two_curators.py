@@ -107,6 +107,19 @@ def test_a_shared_ledger_is_served_by_those_who_say_so_alone(served):
     make_server(settings)._finish()
 
 
+def test_a_curator_that_shared_with_nobody_is_fenced_by_the_first_that_shares(served):
+    """It was started alone and still runs; else both would answer, each by its own schedule."""
+    con = served.connect()
+    con.sql(COUNT, epsilon=1)
+    successor = steward.open_ledger(served.state)
+    take_over(successor, "south")
+    for question in ("SELECT COUNT(*) AS n FROM visits WHERE age > 3", COUNT):
+        with pytest.raises(RefusedError, match="another curator"):
+            con.sql(question, epsilon=1)
+    assert successor.pot("total").spent == 1
+    successor.close()
+
+
 def test_a_lease_of_a_curator_that_was_taken_over_takes_no_step(served):
     dataset = served.server._service._datasets["clinic"]
     dataset.begin_epoch(is_shared=True)

@@ -18,6 +18,7 @@ from dither.privacy.ledger import default_head_path
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.lost import close_ledger
 from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.privacy.ledger.takeover import end_holders, take_over
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 
@@ -242,6 +243,34 @@ def test_two_copies_of_a_ledger_that_race_for_one_head_do_not_both_send(
         copy.commit(second, b"2", {}, released_at=TIME)
     other.join(60)
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize("answers", [0, 3])
+def test_a_copy_whose_holder_is_paused_sends_nothing_after_a_takeover_of_another(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int
+) -> None:
+    """As after a failover of the database: the paused curator is still connected to the old one,
+    where it finds no newer epoch, and its lock of the head is held up to the takeover no more."""
+    paused = place.create()
+    shutil.copytree(place.folder / "state", tmp_path / "copy")
+    held = reserve(paused)
+    promoted = tmp_path / "copy" / "ledger.sqlite"
+    true = Head.advance
+
+    def wake_up_late(self: Head, anchor: Anchor) -> None:
+        monkeypatch.setattr(Head, "advance", true)
+        end_holders(promoted, place.head, 0.01)
+        successor = StewardLedger.open(promoted, place.head)
+        take_over(successor, "south")
+        for _ in range(answers):
+            release(successor)
+        successor.close()
+        self.advance(anchor)
+
+    monkeypatch.setattr(Head, "advance", wake_up_late)
+    with pytest.raises(RefusedError, match="rolled back"):
+        paused.commit(held, b"1", {}, released_at=TIME)
+    paused.close()
 
 
 def test_a_head_that_moved_on_with_another_ledger_is_refused(both: Place) -> None:

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from threading import get_ident
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from dither.privacy.kernel.lease import Lease
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -38,15 +42,20 @@ def _run_guarded(command: Callable[[], Result], guards: int) -> Result:
 
     An interrupt that comes while leases are being closed is caught by the next guard.
     """
-    from dither.privacy.kernel.lease import list_open_leases  # it loads the engine's libraries
-
-    before = list_open_leases()
+    before = _list_open_leases()
     try:
         return command() if guards == 0 else _run_guarded(command, guards - 1)
     except BaseException:
-        for lease in list_open_leases() - before:
+        for lease in _list_open_leases() - before:
             for _ in range(_TRIES):
                 with suppress(BaseException):
                     lease.close()
                     break
         raise
+
+
+def _list_open_leases() -> set[Lease]:
+    """List the open leases that this thread opened."""
+    from dither.privacy.kernel.lease import open_leases  # it loads the engine's libraries
+
+    return {lease for lease in tuple(open_leases) if lease.thread == get_ident()}

@@ -102,18 +102,21 @@ class ServedDataset:
         return self._schedule.is_kept
 
     def begin_epoch(self, *, is_shared: bool) -> None:
-        """Take the ledger over, as one of several curators.
+        """Take the ledger over, as one of several curators; alone, hold the epoch that it is in.
 
-        A ledger that several curators share is served by those that say so alone: another would
-        hold no epoch, and could not be fenced.
+        A ledger that several curators share is served by those that say so alone. A curator that
+        was started before there were several is fenced by the first that takes over.
         """
         ledger = self._curator.kernel.ledger
+        epoch = ledger.read_epoch()
         if is_shared:
             take_over(ledger, socket.gethostname())
-        elif ledger.read_epoch().is_shared:
+        elif epoch.is_shared:
             raise DitherError(
                 f"the ledger of {self.name} is shared by several curators: start with --shared"
             )
+        else:
+            ledger.epoch = epoch.number
         self._schedule.recount_misses()
         self._schedule.await_slots(
             record.released_at

@@ -57,10 +57,10 @@ def bound_expressions(plan: Plan, columns: Columns) -> float:
     '10.02 microseconds'
     """
     domains: dict[Expression, Domain] = {}
-    return sum(_bound_expression(root, columns, domains) for root in _list_expressions(plan))
+    return sum(_bound_expression(root, columns, domains) for root in list_expressions(plan))
 
 
-def _list_expressions(plan: Plan) -> Iterator[Expression]:
+def list_expressions(plan: Plan) -> Iterator[Expression]:
     """List what an operator computes: columns of a projection, or expressions of a condition."""
     if isinstance(plan, Project):
         for named in plan.columns:

@@ -15,6 +15,7 @@ from dither.curator.expression_work import bound_expressions
 from dither.curator.held_work import bound_held
 from dither.curator.noise_work import NUMBER_S, bound_groups, bound_noise
 from dither.curator.operator_work import bound_operators
+from dither.curator.planning_work import bound_planning
 from dither.curator.reply_limits import count_numbers
 from dither.curator.tree_work import bound_growth, bound_leaves, list_levels
 from dither.errors import RefusedError
@@ -64,6 +65,7 @@ def bound_work(priced: Priced) -> float:
     seconds += bound_noise(priced)
     analyses = priced.version.analyses
     seconds += sum(bound_operators(step.step.query, analyses) for step in priced.steps)
+    seconds += bound_planning(analyses.analyse_rows(query.plan) for query in statements(priced))
     if seconds > LONGEST_WORK_S:
         raise RefusedError(
             f"the declared sizes let this question work for {seconds:,.0f} s, and answers leave on "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dither.data.lower.columns import list_carried
 from dither.data.lower.conditions import condition_sql, expressions_in
 from dither.data.lower.expressions import compute_columns
-from dither.data.lower.functions.sql import clamp_value
 from dither.data.quoting import name
 from dither.plan.algebra import Filter
 from dither.plan.analyse import Analysed
@@ -17,7 +16,8 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
     The engine may evaluate later expressions before the WHERE, so none of them may trust it. A
     clamped column is inside its bounds whatever the engine does (rule clamp-to-priced-bounds). Rows
     outside are left out by the bounds themselves, so that the clamp never makes two different keys
-    equal.
+    equal. The clamp names its column once: the engine puts one filter into the next, and the text
+    would grow threefold with each.
     """
     expressions = expressions_in(plan.condition)
     inner, lowered = compute_columns(source, before.columns, expressions)
@@ -35,7 +35,7 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
             and old is not None
             and (domain.low, domain.high, domain.nullable) != (old.low, old.high, old.nullable)
         ):
-            outputs.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
+            outputs.append(f"greatest({domain.low}, least({domain.high}, s.{quoted})) AS {quoted}")
             kept.append(f"s.{quoted} BETWEEN {domain.low} AND {domain.high}")
         else:
             outputs.append(f"s.{quoted}")

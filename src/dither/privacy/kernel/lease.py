@@ -150,7 +150,7 @@ class Lease:
             self._measurer.close()
             raise
         self._open = True
-        _open_leases.add(self)
+        open_leases.add(self)
 
     def release(self, request: Request) -> Values:
         """Answer the next planned step; refuse what does not fit the plan.
@@ -285,7 +285,7 @@ class Lease:
     def _end(self) -> None:
         """End the lease: no step is served any more."""
         self._open = False
-        _open_leases.discard(self)
+        open_leases.discard(self)
         with suppress(Exception):
             self._measurer.close()
 
@@ -306,12 +306,8 @@ class Lease:
         raise TypeError("a lease cannot be pickled or copied: a planned loss would be spent twice")
 
 
-_open_leases: set[Lease] = set()
-
-
-def list_open_leases() -> set[Lease]:
-    """List the open leases that this thread opened."""
-    return {lease for lease in tuple(_open_leases) if lease.thread == threading.get_ident()}
+open_leases: set[Lease] = set()
+"""Those of this process."""
 
 
 @atexit.register
@@ -321,7 +317,7 @@ def _store_open_leases() -> None:
     # a second Ctrl-C is no incident either
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
-        for lease in tuple(_open_leases):
+        for lease in tuple(open_leases):
             if lease.is_of_this_process:
                 lease.store_outputs()
     finally:

@@ -15,8 +15,8 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,9 +70,9 @@ class Head:
     spoil at most the slot being written, and the other still holds the anchor before it.
 
     A process that is paused while it holds the lock would hold up every takeover. So a takeover may
-    begin a new file, with a lock of its own (`seize`). The head is the newest anchor of all its
-    files, and each of them moves forwards only: whoever wakes up and goes on in an older file can
-    move the head no more back than anybody else.
+    begin a new file, with a lock of its own (`takeover.seize`). The head is the newest anchor of
+    all its files, and each of them moves forwards only: whoever wakes up and goes on in an older
+    file can move the head no more back than anybody else.
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
@@ -85,10 +85,10 @@ class Head:
         self.path = path
         self._held = threading.local()
 
-    def _list_files(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """The files of this head, the one that is moved last."""
         files = [self.path]
-        while (newer := _name_next(files)).exists():
+        while (newer := name_next(files)).exists():
             files.append(newer)
         return files
 
@@ -97,20 +97,41 @@ class Head:
 
         Raises RefusedError where a file cannot be read or holds no sound anchor.
         """
-        newest = [anchor for file in self._list_files() if (anchor := _read_file(file)) is not None]
-        return max(newest, key=lambda anchor: anchor.seq, default=None)
+        return max(self.read_all(), key=lambda anchor: anchor.seq, default=None)
+
+    def read_all(self) -> list[Anchor]:
+        """Read the newest anchor of every file."""
+        return [anchor for file in self.list_files() if (anchor := _read_file(file)) is not None]
 
     def check_writable(self) -> None:
         """Raise RefusedError if the head cannot be written: now, rather than after a charge."""
-        with self._reported():
-            os.close(_open_lock(self._list_files()[-1]))
+        with self.reported():
+            os.close(_open_lock(self.list_files()[-1]))
+
+    def move(self, compared: Anchor, last: Anchor, follow: Callable[[Anchor], None]) -> None:
+        """Move the head to `last`, the end of a ledger that was compared with it at `compared`.
+
+        The caller holds the lock. A takeover may have seized it meanwhile, with another copy of
+        the ledger: `follow` refuses a ledger without an entry to which others moved the head. Both
+        look again after their own move, so that two copies never both go on.
+        """
+        self._follow_moves(compared, last, follow)
+        self.advance(last)
+        self._follow_moves(compared, last, follow)
+
+    def _follow_moves(
+        self, compared: Anchor, last: Anchor, follow: Callable[[Anchor], None]
+    ) -> None:
+        for anchor in self.read_all():
+            if anchor.seq > compared.seq and anchor != last:
+                follow(anchor)
 
     def advance(self, anchor: Anchor) -> None:
         """Move the head to `anchor` durably, unless it is there or beyond.
 
         The caller holds the lock.
         """
-        with self._reported():
+        with self.reported():
             now = self.read()
             if now is not None and now.seq >= anchor.seq:
                 if now.seq == anchor.seq and now.hash != anchor.hash:
@@ -132,43 +153,26 @@ class Head:
             finally:
                 os.close(descriptor)
 
-    def seize(self, patience_s: float) -> None:
-        """Begin a new file where the lock is held for longer than `patience_s` seconds.
-
-        Only for a takeover: the ledger's epoch stops whoever holds the lock (`takeover.py`).
-        """
-        with self._reported():
-            newer = _name_next(self._list_files())
-            with suppress(BlockingIOError):
-                _let_go(patiently(self._take_lock, patience_s))
-                return
-            if (now := self.read()) is not None:
-                beside = _write_beside(newer, now)
-                with suppress(FileExistsError):  # another one waited as long
-                    os.link(beside, newer)
-                os.unlink(beside)
-                sync_directory(newer.parent)
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the head's lock, from reading the head to moving it.
 
         It is shared by all who use this head, also by two copies of one ledger.
         """
-        with self._reported():
-            descriptor = patiently(self._take_lock)
+        with self.reported():
+            descriptor = patiently(self.take_lock)
         try:
             yield
         finally:
-            _let_go(descriptor)
+            let_go(descriptor)
 
-    def _take_lock(self) -> int:
+    def take_lock(self) -> int:
         """Lock the file that is moved; BlockingIOError where another process holds it."""
-        file = self._list_files()[-1]
+        file = self.list_files()[-1]
         descriptor = _open_lock(file)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._list_files()[-1] != file:
+            if self.list_files()[-1] != file:
                 raise BlockingIOError(errno.EAGAIN, "a new file was begun")
         except OSError:
             os.close(descriptor)
@@ -177,7 +181,7 @@ class Head:
         return descriptor
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """Turn an error of the file system into a refusal that names the head file."""
         try:
             yield
@@ -188,7 +192,7 @@ class Head:
             ) from None
 
 
-def _name_next(files: list[Path]) -> Path:
+def name_next(files: list[Path]) -> Path:
     return files[0].with_name(f"{files[0].name}.g{len(files)}")
 
 
@@ -212,7 +216,7 @@ def _read_file(file: Path) -> Anchor | None:
     )
 
 
-def _write_beside(file: Path, anchor: Anchor) -> str:
+def write_beside(file: Path, anchor: Anchor) -> str:
     """Write a whole head file beside `file`, durably; its name."""
     descriptor, beside = tempfile.mkstemp(prefix=f"{file.name}.new-", dir=file.parent)
     with open(descriptor, "wb") as written:
@@ -224,7 +228,7 @@ def _write_beside(file: Path, anchor: Anchor) -> str:
 
 def _replace_file(file: Path, anchor: Anchor) -> None:
     """Let a file hold one anchor, in both slots, durably."""
-    os.rename(_write_beside(file, anchor), file)
+    os.rename(write_beside(file, anchor), file)
     sync_directory(file.parent)
 
 
@@ -237,7 +241,7 @@ def _open_lock(file: Path) -> int:
     return os.open(file.with_name(file.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
 
 
-def _let_go(descriptor: int) -> None:
+def let_go(descriptor: int) -> None:
     """Unlock and close; closing alone leaves the lock with a child that was forked meanwhile."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)

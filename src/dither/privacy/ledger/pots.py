@@ -271,21 +271,6 @@ def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
     return replace(pot, spent=on_grid(pot.spent + taken.amount), delta_spent=delta_spent)
 
 
-def close_pot(pot: Pot) -> Pot:
-    """Return the pot with everything spent that it could ever spend, up to its ceiling.
-
-    No act raises it again: its cap is the highest that there is.
-    """
-    cap = pot.ceiling - pot.reissue
-    return replace(
-        pot,
-        cap=cap,
-        spent=max(pot.spent, cap),
-        delta_spent=max(pot.delta_spent, pot.rule.delta_cap),
-        reissued=max(pot.reissued, pot.reissue),
-    )
-
-
 def _cannot_pay(
     pot: Pot, price: str, remaining: Fraction, bound: Fraction, remedy: str, what: str = ""
 ) -> BudgetError:

@@ -185,8 +185,9 @@ def newest_answer(
 
 def payers(transaction: Transaction, seq: int, reserve: dict[str, Any]) -> frozenset[str]:
     """Collect the names of all pots that paid for the release of a reserve, given its body."""
-    shares = transaction.rows(_SHARES, {"at": seq})
-    return frozenset(reserve["charges"]) | {row[0] for row in shares}
+    return frozenset(reserve["charges"]).union(
+        row[0] for row in transaction.rows(_SHARES, {"at": seq})
+    )
 
 
 def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> None:

@@ -72,7 +72,7 @@ class Ledger(queries.Readings):
             writer.checked_totals()
             epochs.check_heads(epochs.read_epoch(transaction), ledger._head.path)
         with ledger._head.locked():
-            ledger._head.advance(writer.last)
+            ledger._head.move(anchor or START, writer.last, ledger._follow_now)
         return ledger
 
     # -- the kernel's steps
@@ -292,7 +292,7 @@ class Ledger(queries.Readings):
             tail = self._follow(transaction, anchor)
         if tail.entries:
             with self._head.locked():
-                self._head.advance(tail.last)
+                self._head.move(anchor, tail.last, self._follow_now)
 
     def check_epoch(self) -> None:
         """Raise FencedError where another curator took over: before anything is sent."""
@@ -349,7 +349,12 @@ class Ledger(queries.Readings):
                     raise epochs.FencedError
                 yield transaction, writer
             if anchored:
-                self._head.advance(writer.last)
+                self._head.move(anchor, writer.last, self._follow_now)
+
+    def _follow_now(self, anchor: Anchor) -> None:
+        """Refuse a ledger without this entry now."""
+        with self._database.transaction(write=False) as transaction:
+            self._follow(transaction, anchor)
 
     def _build_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
         """Make what appends entries in a transaction; a subclass that replays makes another."""

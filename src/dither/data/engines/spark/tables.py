@@ -47,11 +47,6 @@ def measure_files(folder: Path, table: str) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in (folder / table).glob("*.parquet")}
 
 
-def digest_files(folder: Path, table: str) -> dict[str, str]:
-    """The files of a table, with the digests of their contents."""
-    return {file.name: digest_file(file) for file in (folder / table).glob("*.parquet")}
-
-
 def digest_file(file: Path) -> str:
     """Digest the content of a file; it is read again only where its state is another."""
     status = file.stat()

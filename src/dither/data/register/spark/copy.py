@@ -18,7 +18,7 @@ from dither.data.engines.spark.dialect import SPARK
 from dither.data.engines.spark.session import open_session
 from dither.data.engines.spark.tables import (
     MANIFEST,
-    digest_files,
+    digest_file,
     measure_files,
     write_schema,
 )
@@ -96,6 +96,11 @@ def _write_manifest(session: Any, folder: Path) -> None:
         tables[table] = {
             "columns": [[field.name, field.dataType.simpleString()] for field in fields],
             "files": measure_files(folder, table),
-            "digests": digest_files(folder, table),
+            "digests": _digest_files(folder, table),
         }
     (folder / MANIFEST).write_text(json.dumps({"v": 1, "tables": tables}), encoding="utf-8")
+
+
+def _digest_files(folder: Path, table: str) -> dict[str, str]:
+    """The files of a table, with the digests of their contents."""
+    return {file.name: digest_file(file) for file in (folder / table).glob("*.parquet")}
