@@ -19,7 +19,7 @@ from dither.privacy.ledger.location import database_at
 from dither.privacy.ledger.lost import restart_head
 from dither.privacy.ledger.misses import add_miss
 from dither.privacy.ledger.steward_ledger import StewardLedger
-from dither.privacy.ledger.takeover import end_holders, seize, take_over
+from dither.privacy.ledger.takeover import end_holders, seize_head, take_over
 from tests.ledger.ledger_place import TIME, Place, release, reserve, rewrite
 
 
@@ -211,7 +211,7 @@ def test_a_head_never_moves_back_wherever_its_holder_is_paused(
             return real(*arguments, **terms)
         reached = True
         monkeypatch.setattr(os, step, real)
-        seize(successor, 0.01)
+        seize_head(successor, 0.01)
         move_head(successor, 5, 6, 7)
         return real(*arguments, **terms)
 
@@ -228,7 +228,7 @@ def test_what_a_paused_holder_wrote_before_it_was_replaced_counts(tmp_path: Path
     paused, successor = Head(path, "postgresql://"), Head(path, "postgresql://")
     move_head(paused, 1)
     with paused.locked():
-        seize(successor, 0.01)
+        seize_head(successor, 0.01)
         paused.advance(make_anchor(2))
     assert successor.read() == make_anchor(2)
     with successor.locked(), pytest.raises(RefusedError, match="another ledger"):
@@ -241,7 +241,7 @@ def test_several_who_seize_one_lock_begin_one_file(tmp_path: Path) -> None:
     move_head(holder, 1)
     with holder.locked():
         crowd = [
-            threading.Thread(target=seize, args=(Head(path, "postgresql://"), 0.3))
+            threading.Thread(target=seize_head, args=(Head(path, "postgresql://"), 0.3))
             for _ in range(4)
         ]
         for thread in crowd:
@@ -257,7 +257,7 @@ def test_several_who_seize_one_lock_begin_one_file(tmp_path: Path) -> None:
 def test_a_lock_that_is_let_go_is_not_seized(tmp_path: Path) -> None:
     path = tmp_path / "heads" / "one"
     move_head(Head(path, "postgresql://"), 1)
-    seize(Head(path, "postgresql://"), 0.01)
+    seize_head(Head(path, "postgresql://"), 0.01)
     assert sorted(file.name for file in path.parent.iterdir()) == ["one", "one.lock"]
 
 
@@ -271,7 +271,7 @@ def test_a_head_that_begins_anew_forgets_what_all_its_files_named(
     with ExitStack() as paused:
         for _ in range(takeovers):
             paused.enter_context(Head(path, "postgresql://").locked())
-            seize(head, 0.01)
+            seize_head(head, 0.01)
     with head.locked():
         restart_head(head, make_anchor(3))
     assert Head(path, "postgresql://").read() == make_anchor(3)

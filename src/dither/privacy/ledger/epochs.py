@@ -6,9 +6,9 @@ transaction finds the newer number. In the transaction of the takeover every cha
 becomes an incident, since nobody can tell whether its holder is dead, paused or cut off; a later
 commit of it is refused.
 
-The head is the newest entry that anything left for. It must be one file for all curators: one that
-has an older head would accept an older copy of the ledger. So the takeover names the folder of
-heads by a random id, and a curator with another folder is refused.
+The head is the newest entry that anything left for. All curators must share it: one with an older
+head would accept an older copy of the ledger. So the takeover names the folder of heads by a random
+id, and a curator with another folder is refused.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _NEWEST_START = (
     )
     + " ORDER BY seq DESC LIMIT 1"
 )
+"""Read the newest entry that began an epoch, by one look into an index for each kind."""
 _STORE_NAME = "store-id"
 
 

@@ -70,9 +70,9 @@ class Head:
     spoil at most the slot being written, and the other still holds the anchor before it.
 
     A process that is paused while it holds the lock would hold up every takeover. So a takeover may
-    begin a new file, with a lock of its own (`takeover.seize`). The head is the newest anchor of
+    begin a new file, with a lock of its own (`seize_head`). The head is the newest anchor of
     all its files, and each of them moves forwards only: whoever wakes up and goes on in an older
-    file can move the head no more back than anybody else.
+    file cannot move the head back either.
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
@@ -86,9 +86,9 @@ class Head:
         self._held = threading.local()
 
     def list_files(self) -> list[Path]:
-        """The files of this head, the one that is moved last."""
+        """List the files of this head in the order of their numbers: the last one is moved."""
         files = [self.path]
-        while (newer := name_next(files)).exists():
+        while (newer := name_next_file(files)).exists():
             files.append(newer)
         return files
 
@@ -97,9 +97,9 @@ class Head:
 
         Raises RefusedError where a file cannot be read or holds no sound anchor.
         """
-        return max(self.read_all(), key=lambda anchor: anchor.seq, default=None)
+        return max(self.read_anchors(), key=lambda anchor: anchor.seq, default=None)
 
-    def read_all(self) -> list[Anchor]:
+    def read_anchors(self) -> list[Anchor]:
         """Read the newest anchor of every file."""
         return [anchor for file in self.list_files() if (anchor := _read_file(file)) is not None]
 
@@ -109,11 +109,13 @@ class Head:
             os.close(_open_lock(self.list_files()[-1]))
 
     def move(self, compared: Anchor, last: Anchor, follow: Callable[[Anchor], None]) -> None:
-        """Move the head to `last`, the end of a ledger that was compared with it at `compared`.
+        """Move the head to `last`, the newest entry of a ledger.
 
-        The caller holds the lock. A takeover may have seized it meanwhile, with another copy of
-        the ledger: `follow` refuses a ledger without an entry to which others moved the head. Both
-        look again after their own move, so that two copies never both go on.
+        The caller holds the lock, and the ledger was compared with the head at `compared`. Since
+        then a takeover of another copy of the ledger may have seized the lock and moved the head.
+        `follow` raises RefusedError where the ledger lacks an entry. It is asked about every entry
+        to which others moved the head, before this move and again after it. So do they, hence two
+        copies never both go on.
         """
         self._follow_moves(compared, last, follow)
         self.advance(last)
@@ -122,7 +124,8 @@ class Head:
     def _follow_moves(
         self, compared: Anchor, last: Anchor, follow: Callable[[Anchor], None]
     ) -> None:
-        for anchor in self.read_all():
+        """Call `follow` with every entry to which others moved the head since `compared`."""
+        for anchor in self.read_anchors():
             if anchor.seq > compared.seq and anchor != last:
                 follow(anchor)
 
@@ -142,7 +145,7 @@ class Head:
                 return
             file: Path = self._held.file
             if not file.exists() or file.stat().st_size != 2 * _SLOT:
-                _replace_file(file, anchor)
+                replace_file(file, anchor)
                 return
             descriptor = os.open(file, os.O_RDWR)
             try:
@@ -164,7 +167,7 @@ class Head:
         try:
             yield
         finally:
-            let_go(descriptor)
+            unlock(descriptor)
 
     def take_lock(self) -> int:
         """Lock the file that is moved; BlockingIOError where another process holds it."""
@@ -192,7 +195,8 @@ class Head:
             ) from None
 
 
-def name_next(files: list[Path]) -> Path:
+def name_next_file(files: list[Path]) -> Path:
+    """Name the file that would follow these files of a head."""
     return files[0].with_name(f"{files[0].name}.g{len(files)}")
 
 
@@ -216,19 +220,19 @@ def _read_file(file: Path) -> Anchor | None:
     )
 
 
-def write_beside(file: Path, anchor: Anchor) -> str:
-    """Write a whole head file beside `file`, durably; its name."""
-    descriptor, beside = tempfile.mkstemp(prefix=f"{file.name}.new-", dir=file.parent)
+def write_new_file(file: Path, anchor: Anchor) -> str:
+    """Write a new head file durably, under a name of its own beside `file`; return that name."""
+    descriptor, new_file = tempfile.mkstemp(prefix=f"{file.name}.new-", dir=file.parent)
     with open(descriptor, "wb") as written:
         written.write(_padded(anchor) * 2)
         written.flush()
         os.fsync(descriptor)
-    return beside
+    return new_file
 
 
-def _replace_file(file: Path, anchor: Anchor) -> None:
+def replace_file(file: Path, anchor: Anchor) -> None:
     """Let a file hold one anchor, in both slots, durably."""
-    os.rename(write_beside(file, anchor), file)
+    os.rename(write_new_file(file, anchor), file)
     sync_directory(file.parent)
 
 
@@ -241,7 +245,7 @@ def _open_lock(file: Path) -> int:
     return os.open(file.with_name(file.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
 
 
-def let_go(descriptor: int) -> None:
+def unlock(descriptor: int) -> None:
     """Unlock and close; closing alone leaves the lock with a child that was forked meanwhile."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)

@@ -13,7 +13,7 @@ from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import epochs
 from dither.privacy.ledger.chain import Broken, follow
 from dither.privacy.ledger.database import Transaction
-from dither.privacy.ledger.head import Anchor, Head, _replace_file
+from dither.privacy.ledger.head import Anchor, Head, replace_file
 from dither.privacy.ledger.location import Location, database_at, is_url
 from dither.privacy.ledger.replay import Replay, check_totals, close_pot, replayed
 from dither.privacy.ledger.takeover import abandon_charges
@@ -82,9 +82,9 @@ def _extends(transaction: Transaction, anchor: Anchor) -> bool:
 def restart_head(head: Head, anchor: Anchor) -> None:
     """Let the head name `anchor`, whatever it named; the caller holds its lock.
 
-    Only for an entry that closes every pot: nothing is forgotten by it that could be spent again.
-    All files stay: they are found one after the other, by their numbers.
+    Only for an entry that closes every pot: then nothing that is forgotten could be spent again.
+    All files stay, since `Head.list_files` stops at the first number that is missing.
     """
     with head.reported():
         for file in head.list_files():
-            _replace_file(file, anchor)
+            replace_file(file, anchor)

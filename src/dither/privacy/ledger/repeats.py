@@ -1,4 +1,4 @@
-"""What a ledger stores for a request that comes again; a curator sends it for free."""
+"""Stored answers to requests that come again, which a curator sends for free."""
 
 from __future__ import annotations
 

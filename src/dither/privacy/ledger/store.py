@@ -352,7 +352,7 @@ class Ledger(queries.Readings):
                 self._head.move(anchor, writer.last, self._follow_now)
 
     def _follow_now(self, anchor: Anchor) -> None:
-        """Refuse a ledger without this entry now."""
+        """Raise RefusedError where the ledger, as it is stored now, lacks this entry."""
         with self._database.transaction(write=False) as transaction:
             self._follow(transaction, anchor)
 

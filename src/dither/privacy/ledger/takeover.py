@@ -9,7 +9,7 @@ from pathlib import Path
 from dither.privacy.ledger import rows
 from dither.privacy.ledger.database import Transaction, patiently
 from dither.privacy.ledger.epochs import check_heads, read_epoch, read_store_id
-from dither.privacy.ledger.head import Head, let_go, name_next, write_beside
+from dither.privacy.ledger.head import Head, name_next_file, unlock, write_new_file
 from dither.privacy.ledger.location import Location, database_at, is_url
 from dither.privacy.ledger.sqlite import sync_directory
 from dither.privacy.ledger.store import Ledger
@@ -27,26 +27,26 @@ def end_holders(location: Location, head_path: Path, patience_s: float) -> None:
     with database.explained():
         database.end_writers(patience_s)
     database.close()
-    seize(Head(head_path, location if is_url(location) else Path(location)), patience_s)
+    seize_head(Head(head_path, location if is_url(location) else Path(location)), patience_s)
 
 
-def seize(head: Head, patience_s: float) -> None:
+def seize_head(head: Head, patience_s: float) -> None:
     """Begin a new file of the head where its lock is held for longer than `patience_s` seconds.
 
-    Whoever holds it is stopped by the epoch, or where another copy of the ledger is taken over by
-    the moves of its head (`Head.move`).
+    Whoever holds the lock is stopped by the epoch of the ledger. Where they write to another copy
+    of the ledger, they are stopped when they move the head (`Head.move`).
     """
     with head.reported():
-        newer = name_next(head.list_files())
+        next_file = name_next_file(head.list_files())
         with suppress(BlockingIOError):
-            let_go(patiently(head.take_lock, patience_s))
+            unlock(patiently(head.take_lock, patience_s))
             return
-        if (now := head.read()) is not None:
-            beside = write_beside(newer, now)
-            with suppress(FileExistsError):  # another one waited as long
-                os.link(beside, newer)
-            os.unlink(beside)
-            sync_directory(newer.parent)
+        if (anchor := head.read()) is not None:
+            new_file = write_new_file(next_file, anchor)
+            with suppress(FileExistsError):  # another process waited as long, and began it first
+                os.link(new_file, next_file)
+            os.unlink(new_file)
+            sync_directory(next_file.parent)
 
 
 def abandon_charges(transaction: Transaction, writer: Writer) -> dict[int, str]:
