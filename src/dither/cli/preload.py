@@ -23,5 +23,5 @@ def preload_modules(modules: tuple[str, ...]) -> None:
     pa.array([0])  # the first array imports pandas, where it is installed
     gc.collect()
     gc.freeze()
-    # at the end of the process all is searched again: libraries would name what is left as leaked
+    # unfrozen before the process ends: else a library would list what stays frozen as leaked
     atexit.register(gc.unfreeze)

@@ -102,10 +102,10 @@ class ServedDataset:
         return self._schedule.is_kept
 
     def begin_epoch(self, *, is_shared: bool) -> None:
-        """Take the ledger over, as one of several curators; alone, hold the epoch that it is in.
+        """Take the ledger over, as one of several curators; else hold the epoch that it is in.
 
-        A ledger that several curators share is served by those that say so alone. A curator that
-        was started before there were several is fenced by the first that takes over.
+        Where its epoch began with a takeover, a curator that was not started as one of several is
+        refused. One that was started so before is fenced by the first that takes over.
         """
         ledger = self._curator.kernel.ledger
         epoch = ledger.read_epoch()

@@ -307,7 +307,7 @@ class Lease:
 
 
 open_leases: set[Lease] = set()
-"""Those of this process."""
+"""The leases of this process that are open."""
 
 
 @atexit.register
