@@ -93,16 +93,15 @@ class Measurer:
             return compiled.sql
         sql = self._write_sql(query, _ANY_KEY)
         is_fixed = not is_sampled(query)
-        name = f"dither_{key}"
         self._make_room()
         # quantiles and vectors are read as they come, which the engine does not do for statements
         # that it keeps
         is_kept = is_fixed and not isinstance(query, (Quantiles, UnitVectors))
         run = self.engine.compile(
-            name,
+            f"dither_{key}",
             sql,
             is_kept=is_kept,
-            rewrite=lambda words: self._write_sql(query, _ANY_KEY, words),
+            rewrite=lambda dialect: self._write_sql(query, _ANY_KEY, dialect),
         )
         self._compiled[key] = Compiled(sql, run if is_fixed else None)
         return sql
@@ -283,7 +282,10 @@ class Measurer:
     def _write_sql(
         self, query: MeasuredQuery, sample_key: bytes | None, dialect: Dialect | None = None
     ) -> str:
-        """Write the SQL of a query; quantiles of few points are counted in an array."""
+        """Write the SQL of a query, in the engine's own dialect unless another is given.
+
+        Quantiles of few points are counted in an array.
+        """
         rows = self._analyses.analyse_rows(query.plan)
         with writing_in(dialect or self.engine.dialect):
             if isinstance(query, UnitVectors):

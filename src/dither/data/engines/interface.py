@@ -43,8 +43,8 @@ class CopyEngine(Protocol):
     ) -> str:
         """Check a statement against the copy's schema, without reading a row.
 
-        `rewrite` writes it in another dialect of the engine, which may be quicker.
-        Returns what to run for it: its text, or a name for it that the engine keeps if it can.
+        `rewrite` writes the same statement in another dialect of the engine, where one may be
+        quicker. Returns what to run: a text, or the name under which the engine keeps it.
         """
 
     def forget(self, run: str) -> None:

@@ -37,9 +37,9 @@ class Dialect:
     counts_outside = True
     """Whether rows may be handed to this process to be counted in an array."""
     looks_up_groups = False
-    """Whether a join computes the groups of its right side for each row of its left one."""
+    """Whether a join computes the groups of its right side one by one, as left rows meet them."""
     reduces_groups = True
-    """Whether groups that no row of a join meets are left out before they are made."""
+    """Whether a join leaves groups that no left row meets out before it groups any rows."""
     functions: Mapping[str, Callable[..., str]] = {}
     """SQL of functions that this engine writes in its own way, by name."""
 

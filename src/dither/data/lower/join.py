@@ -40,14 +40,14 @@ def join_sql(
     kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
     condition = write_condition(plan, operands)
     if dialect().looks_up_groups and isinstance(operands[1].plan, PerUnit):
-        # OFFSET keeps the condition below the groups, so that only those that meet are computed
+        # OFFSET 0 keeps the condition in the subquery: so only groups that it meets are computed
         right = f"SELECT * FROM ({right}) AS r WHERE {condition} OFFSET 0"
         kind = f"{kind} LATERAL"
     return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
 
 
 def write_condition(plan: Join, operands: tuple[Analysed, ...]) -> str:
-    """Write when a row l of the left input meets a row r of the right one."""
+    """Write the condition on which a row l of the left input meets a row r of the right one."""
     left_rows, right_rows = operands
     conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(right_rows.node, Owned) else []
     for left_column, right_column in plan.on:

@@ -27,10 +27,10 @@ def per_unit_sql(plan: PerUnit, source: str, before: Analysed, here: Analysed) -
 
 
 def find_met_groups(plan: Join, operands: tuple[Analysed, ...]) -> Analysed | None:
-    """The right rows before they are grouped, where only groups that a left row meets need to be.
+    """Return the rows that a join groups on its right side, where groups may be left out.
 
-    None for any other join, where no WHERE makes the left rows fewer, and for an engine that might
-    compute these twice.
+    These are the groups that no left row meets. None for any other join, where no WHERE makes the
+    left rows fewer, and for an engine that might compute the left rows twice.
     """
     left, right = operands
     is_met = (
@@ -45,7 +45,7 @@ def find_met_groups(plan: Join, operands: tuple[Analysed, ...]) -> Analysed | No
 def join_groups_sql(
     plan: Join, left: str, ungrouped: str, operands: tuple[Analysed, ...], here: Analysed
 ) -> str:
-    """Write the SELECT of a join with groups, of which only those that a left row meets are made.
+    """Write the SELECT of a join that makes only those groups which a left row meets.
 
     Rows are left out before GROUP BY by the condition of the join itself, which reads owner and
     keys alone: a group keeps all of its rows or none.

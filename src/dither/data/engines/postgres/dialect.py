@@ -95,5 +95,5 @@ PostgresDialect.functions = {
 }
 LOOKUPS = PostgresDialect()
 LOOKUPS.looks_up_groups = True
-"""The same for joins with groups of an owner: each left row asks for its own group alone, which is
-quicker where left rows are few."""
+"""The same dialect, but a join with groups of an owner computes for each left row only the group
+that it meets. That is quicker where left rows are few."""

@@ -24,15 +24,18 @@ _SETTINGS = {
     "work_mem": "'64MB'",
     "jit": "off",
 }
-"""Settings of every session. What the server knows of private rows is the catalog and sizes
-(`register/postgres/planning.py`), so that its plan does not follow from what they hold. It may take
-joins for tiny that are not, and would then meet all rows with all, or sort texts to merge them:
-hash joins serve whatever the sizes are. Pages cost less than by default, since the rows of an owner
-lie side by side in every table."""
+"""Settings of every session. When the server plans, it knows of private rows only what the catalog
+declares and how many there are (`register/postgres/planning.py`): the plan does not follow from
+their values. So it may take a large join for a small one, and then compare all rows with all, or
+sort texts to merge them. Hash joins serve whatever the sizes are. Random pages cost less than by
+default, since the rows of an owner lie side by side in every table."""
 _BY_INDEX = "/* by index */ "
-"""Before the text of a statement whose nested loops all look rows up in an index."""
+"""What a statement begins with where all of its nested loops look rows up in an index."""
+_OVERRATING = 3
+"""By how much the server overrates the cost of groups that are looked up: it counts the pages of
+each lookup as if no lookup before had read them."""
 _LOOKUP = re.compile(r'= \(*("[^"]+"|[A-Za-z_]\w*)\.')
-"""A column of another table in the condition of an index."""
+"""A column of another table in the condition of an index scan."""
 
 
 class PostgresEngine:
@@ -79,19 +82,19 @@ class PostgresEngine:
     def compile(
         self, name: str, sql: str, *, is_kept: bool, rewrite: Callable[[Dialect], str]
     ) -> str:
-        """Plan a statement, which reads no row, in both dialects; the text of the cheaper is run.
+        """Plan a statement in both dialects, which reads no row; return the cheaper text.
 
-        The text begins with _BY_INDEX where nested loops serve; only so groups are looked up. The
-        server charges each of these the reading of its pages, as if no lookup before had read them.
+        It begins with _BY_INDEX where nested loops may run. Groups are looked up only there.
         """
         candidates = []
         try:
             self.connection.execute("SET enable_nestloop = on")
-            for text, overrated in {rewrite(LOOKUPS): 3, sql: 1}.items():
+            # one text, planned once, where the statement joins no groups
+            for text, overrating in {rewrite(LOOKUPS): _OVERRATING, sql: 1}.items():
                 (((tree,),),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall()
-                if (is_by_index := _looks_up(tree["Plan"])) or text == sql:
+                if (is_by_index := _loops_by_index(tree["Plan"])) or text == sql:
                     candidates.append(
-                        (tree["Plan"]["Total Cost"] / overrated, _BY_INDEX * is_by_index + text)
+                        (tree["Plan"]["Total Cost"] / overrating, _BY_INDEX * is_by_index + text)
                     )
         except self._errors:
             raise MeasureError("the question could not be compiled") from None
@@ -148,12 +151,12 @@ class PostgresEngine:
             self.connection.close()
 
 
-def _looks_up(plan: Any) -> bool:
-    """Whether every nested loop of a plan finds the rows of its inner side in an index, by a value
-    of its outer side.
+def _loops_by_index(plan: Any) -> bool:
+    """Whether every nested loop of a plan finds its inner rows in an index, by a value of its outer
+    row.
 
-    Such a loop is slower than a hash join where it has many rows, but it ends: the time is that of
-    its outer rows and of what they meet.
+    With many rows such a loop is slower than a hash join. But it ends: its work is that of its
+    outer rows and of the inner rows that they meet.
     """
     steps = plan.get("Plans", [])
     if plan["Node Type"] == "Nested Loop":
@@ -162,7 +165,7 @@ def _looks_up(plan: Any) -> bool:
             (inner,) = inner["Plans"]
         if not _LOOKUP.search(inner.get("Index Cond", "")):
             return False
-    return all(map(_looks_up, steps))
+    return all(map(_loops_by_index, steps))
 
 
 def _arrow_type(pa: Any, code: int) -> Any:
