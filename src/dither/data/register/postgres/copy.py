@@ -2,7 +2,7 @@
 
 Repairs, limits and ranks are registration's own, made by one program for every engine; here the
 finished tables are copied, in one transaction, in batches. So a killed registration leaves nothing.
-No statistics of people's values are kept, so that a plan does not follow from what rows hold
+No statistics of people's values are taken, so that a plan does not follow from them
 (`planning.py`).
 """
 

@@ -1,10 +1,10 @@
-"""What the server may know of a copy when it plans: the catalog, sizes, and public rows.
+"""What PostgreSQL may know of a copy when it plans: the catalog, sizes of tables, and public rows.
 
-Statistics of private columns are those of a few invented rows, spread evenly over what the catalog
-declares; they are taken before the real rows come, and never again. So a plan follows from the
-catalog and the sizes of tables, not from what rows hold. Indexes and foreign keys say what
-registration made true: keys are unique within an owner, and a row meets its owner's rows alone.
-Nothing but time depends on any of it, so what cannot be made is left out.
+Statistics of private columns are those of invented rows, spread evenly over the values that the
+catalog declares. They are taken before the real rows come, and never again. So a plan follows from
+the catalog and the sizes of tables, not from what private rows hold. Indexes and foreign keys state
+what registration made true: keys are unique within an owner, and a row meets its owner's rows
+alone. Only the time of a question depends on them, so one that the server refuses is left out.
 """
 
 from __future__ import annotations
@@ -19,21 +19,26 @@ from dither.data.quoting import name
 
 _INVENTED_ROWS = 1000
 _STRIDE = 617
-"""It shares no divisor with the number of rows: values come in no order, each as often."""
+"""It shares no divisor with _INVENTED_ROWS, so that i * _STRIDE % _INVENTED_ROWS takes every value
+once, in no order of size."""
 _MANY = 256
-"""From so many values on, an index finds few rows of each."""
+"""Keys with at least so many values have an index, which then finds few rows for each of them."""
 
 
 def write_statistics(connection: Any, schema: str, catalog: Catalog, table: Table) -> None:
-    """Give a private table, still empty, the statistics of invented rows."""
+    """Give a private table that is still empty the statistics of invented rows.
+
+    `counts` are numbers of different values as PostgreSQL writes them: those below 0 are shares of
+    the number of rows.
+    """
     target = f"{name(schema)}.{name(table.name)}"
     values = {UNIT: "i"}
     counts = {UNIT: -1 / _guess_rows(table)}
     for column in table.columns:
         if column.name == catalog.owner_column(table):
             continue
-        if (ends := _find_ends(column)) is not None:
-            low, high = ends
+        if (bounds := _find_bounds(column)) is not None:
+            low, high = bounds
             spread = f"(i * {_STRIDE} % {_INVENTED_ROWS})::numeric * {high - low + 1}"
             values[column.name] = f"{low} + div({spread}, {_INVENTED_ROWS})"
             counts[column.name] = high - low + 1
@@ -54,25 +59,27 @@ def write_statistics(connection: Any, schema: str, catalog: Catalog, table: Tabl
 
 
 def write_indexes(connection: Any, schema: str, catalog: Catalog) -> None:
-    """Index the keys of all tables, say which follow from which, and analyse public tables."""
+    """Index the keys of all tables, declare foreign keys, and analyse public tables."""
     for table in catalog.tables:
         for index in _list_indexes(catalog, table):
-            _try(connection, index.format(table=f"{name(schema)}.{name(table.name)}"))
+            _run_if_accepted(connection, index.format(table=f"{name(schema)}.{name(table.name)}"))
         if table.kind == "public":
             connection.execute(f"ANALYZE {name(schema)}.{name(table.name)}")
     for table in catalog.private_tables:
         for parent, pairs in _list_references(catalog, table):
-            ours, theirs = (", ".join(map(name, columns)) for columns in zip(*pairs, strict=True))
-            _try(
+            columns, key = (", ".join(map(name, names)) for names in zip(*pairs, strict=True))
+            _run_if_accepted(
                 connection,
-                f"ALTER TABLE {name(schema)}.{name(table.name)} ADD FOREIGN KEY ({ours}) "
-                f"REFERENCES {name(schema)}.{name(parent.name)} ({theirs}) NOT VALID",
+                f"ALTER TABLE {name(schema)}.{name(table.name)} ADD FOREIGN KEY ({columns}) "
+                f"REFERENCES {name(schema)}.{name(parent.name)} ({key}) NOT VALID",
             )
 
 
-def _try(connection: Any, statement: str) -> None:
-    """Run a statement; where the server refuses it, such as for a text too long to index, the copy
-    is the same without."""
+def _run_if_accepted(connection: Any, statement: str) -> None:
+    """Run a statement that the copy can do without, where the server does not refuse it.
+
+    It refuses, for instance, to index long texts.
+    """
     errors = load_psycopg().errors
     refusals = (errors.ProgramLimitExceeded, errors.UniqueViolation, errors.InvalidForeignKey)
     with suppress(*refusals), connection.transaction():
@@ -80,7 +87,7 @@ def _try(connection: Any, statement: str) -> None:
 
 
 def _list_indexes(catalog: Catalog, table: Table) -> list[str]:
-    """The indexes of a table, in which its name is still to be written."""
+    """List statements that make the indexes of a table, with {table} in place of its name."""
     if table.kind == "public":
         keys = [", ".join(map(name, key)) for key in table.unique]
         return [f"CREATE UNIQUE INDEX ON {{table}} ({key})" for key in keys]
@@ -91,25 +98,28 @@ def _list_indexes(catalog: Catalog, table: Table) -> list[str]:
     joined = [
         column.name
         for column in table.columns
-        if _find_ends(column) is not None and _find_ends(column) in _list_public_keys(catalog)
+        if _find_bounds(column) is not None and _find_bounds(column) in _list_public_keys(catalog)
     ]
     return indexes + [f"CREATE INDEX ON {{table}} ({name(column)})" for column in joined]
 
 
 def _list_public_keys(catalog: Catalog) -> list[tuple[int, int]]:
-    """The ends of keys of public tables that have many values: what private rows are met by."""
-    ends = [
-        _find_ends(table.column(column))
+    """List the bounds of the columns of public tables' keys, where these have many values.
+
+    Private rows are joined to public ones by such columns.
+    """
+    bounds = [
+        _find_bounds(table.column(column))
         for table in catalog.tables
         if table.kind == "public"
         for key in table.unique
         for column in key
     ]
-    return [pair for pair in ends if pair is not None and pair[1] - pair[0] + 1 >= _MANY]
+    return [pair for pair in bounds if pair is not None and pair[1] - pair[0] + 1 >= _MANY]
 
 
 def _list_unit_keys(catalog: Catalog, table: Table) -> list[tuple[str, ...]]:
-    """The stored columns in which no two rows of a private table agree, its unit first."""
+    """List the keys that are unique in a stored private table; each begins with the unit."""
     if catalog.unit.kind == "row":
         return []
     owner = catalog.owner_column(table)
@@ -118,7 +128,7 @@ def _list_unit_keys(catalog: Catalog, table: Table) -> list[tuple[str, ...]]:
 
 
 def _list_references(catalog: Catalog, table: Table) -> list[tuple[Table, list[tuple[str, str]]]]:
-    """The tables whose unique keys the rows of a private table hold, with pairs of columns."""
+    """List the tables that a private table refers to, with pairs of its columns and theirs."""
     references: list[tuple[Table, list[tuple[str, str]]]] = [
         (other, [(UNIT, UNIT)])
         for other in catalog.private_tables
@@ -127,31 +137,37 @@ def _list_references(catalog: Catalog, table: Table) -> list[tuple[Table, list[t
     if isinstance(table.owner, OwnerReference):
         parent = catalog.table(table.owner.references)
         pairs = [(UNIT, UNIT), *table.owner.by]
-        key = tuple(theirs for _, theirs in pairs)
+        key = tuple(parent_column for _, parent_column in pairs)
         if key in _list_unit_keys(catalog, parent):
             references.append((parent, pairs))
     for other in catalog.tables:
         for key in other.unique if other.kind == "public" else ():
-            candidates = [_list_twins(table, other.column(column)) for column in key]
-            if all(len(twins) == 1 for twins in candidates):
-                ours = (twins[0] for twins in candidates)
-                references.append((other, list(zip(ours, key, strict=True))))
+            candidates = [_list_columns_within(table, other.column(column)) for column in key]
+            if all(len(columns) == 1 for columns in candidates):
+                referring = (columns[0] for columns in candidates)
+                references.append((other, list(zip(referring, key, strict=True))))
     return references
 
 
-def _list_twins(table: Table, key: Column) -> list[str]:
-    """The columns of a table between the ends of a public key: they seem to hold its values."""
-    ends = _find_ends(key)
-    return [c.name for c in table.columns if ends is not None and _find_ends(c) == ends]
+def _list_columns_within(table: Table, key: Column) -> list[str]:
+    """List the columns of a table that have the bounds of this key of a public table.
+
+    They seem to refer to it.
+    """
+    bounds = _find_bounds(key)
+    return [c.name for c in table.columns if bounds is not None and _find_bounds(c) == bounds]
 
 
 def _guess_rows(table: Table) -> int:
-    """Rows of one owner, for plans alone: limits are wide, so a quarter of what is declared."""
+    """Guess the rows of one owner, for plans alone: limits are wide, so a quarter of the limit."""
     return max(1, (table.rows_per_unit or 1) // 4)
 
 
 def _guess_share(catalog: Catalog, table: Table, column: str) -> float | None:
-    """Different values of an id for each row: 1 for a key, fewer where rows name their parent."""
+    """Guess how many different values a column of ids has for each row; None where it has no ids.
+
+    There is one for each row of a key, and fewer where rows name their parent.
+    """
     if (column,) in table.unique:
         return 1.0
     if isinstance(table.owner, OwnerReference) and column in dict(table.owner.by):
@@ -160,9 +176,11 @@ def _guess_share(catalog: Catalog, table: Table, column: str) -> float | None:
     return None
 
 
-def _find_ends(column: Column) -> tuple[int, int] | None:
-    """The least and the largest integer that a stored column may hold by the catalog alone; None
-    for texts and labels without a list."""
+def _find_bounds(column: Column) -> tuple[int, int] | None:
+    """Find the least and the largest integer that a stored column may hold, by the catalog.
+
+    None for texts, and for labels that the catalog does not list.
+    """
     if isinstance(column, Bounded):
         return column.lower_grid, column.upper_grid
     if isinstance(column, Category) and isinstance(column.values, tuple):
