@@ -1,8 +1,8 @@
 """Answer statements that only pick columns of one table, or scale them, without an engine.
 
-To start an engine takes longer than to pick columns. `SELECT "a", b / 7.0 AS c FROM part ORDER BY
-a` is read off the table. Any other statement, and any column of a type that an engine might return
-differently, is left to the engine.
+Starting an engine takes longer than picking columns. So `SELECT "a", b / 7.0 AS c FROM part ORDER
+BY a` is read off the table. Any other statement, and any column of a type that an engine might
+return differently, is left to the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _LIST = rf"(?:{_TERM}(?: AS (?:{_NAME}))?(?:, |(?= FROM |$)))+"
 _STATEMENT = re.compile(rf"SELECT ({_LIST}) FROM ({_NAME})(?: ORDER BY ({_LIST}))?")
 _OUTPUT = re.compile(rf"(?:({_NUMBER}) \* )?({_NAME})(?: ([*/]) ({_NUMBER}))?(?: AS ({_NAME}))?")
 _LARGEST = 1e200
-"""Numbers up to this are scaled here: the engine may refuse what overflows."""
+"""Only columns of smaller numbers are scaled here: the engine may refuse what overflows."""
+_LEFT_TO_ENGINE = "?"
 _WORDS = {"distinct", "all", "desc", "null", "true", "false"}
 """Words of SQL that the patterns above would take for names."""
 _SAME_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
@@ -36,7 +37,10 @@ _SORTED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (pa.types.is_string, 
 
 
 class _Output(NamedTuple):
-    """A column under the name that it gets, perhaps times or over a number."""
+    """A column, the name that it gets, and the number by which it is multiplied or divided.
+
+    `operator` is * or /, empty for a column as it is, or _LEFT_TO_ENGINE.
+    """
 
     column: str
     name: str
@@ -81,20 +85,19 @@ def select_plain_columns(statement: str, tables: Mapping[str, pa.Table]) -> pa.T
 
 
 def _read_list(text: str) -> list[_Output]:
-    """Read a list of outputs; one that is scaled twice, or has no name, has the operator "?"."""
+    """Read a list of outputs; those scaled twice, or without a name, are left to the engine."""
     outputs = []
     for match in _OUTPUT.finditer(text):
         factor, column, operator, operand, name = match.groups()
-        is_plain = operator is None or (factor is None and name is not None)
-        if factor is not None:
-            is_plain = operator is None and name is not None
+        if factor is None and operator is None:
+            scaling = ""
+        elif name is None or (factor is not None and operator is not None):
+            scaling = _LEFT_TO_ENGINE
+        else:
+            scaling = operator or "*"
+        number = float(factor or operand or 1)
         outputs.append(
-            _Output(
-                _strip_quotes(column),
-                _strip_quotes(name or column),
-                (operator or ("*" if factor else "")) if is_plain else "?",
-                float(factor or operand or 1),
-            )
+            _Output(_strip_quotes(column), _strip_quotes(name or column), scaling, number)
         )
     return outputs
 
@@ -104,8 +107,8 @@ def _strip_quotes(name: str) -> str:
 
 
 def _can_scale(table: pa.Table, output: _Output) -> bool:
-    """Whether a column holds floats whose product or quotient is the engine's, bit for bit."""
-    if output.operator not in ("*", "/") or not output.number:
+    """Whether an output can be scaled here, with the engine's result bit for bit."""
+    if output.operator == _LEFT_TO_ENGINE or not output.number:
         return False
     if not _has_type(table, output.column, (pa.types.is_float64,)):
         return False
@@ -113,7 +116,7 @@ def _can_scale(table: pa.Table, output: _Output) -> bool:
 
 
 def _scale(column: pa.ChunkedArray, output: _Output) -> pa.ChunkedArray:
-    """A column times or over the number of its output; null stays null."""
+    """Multiply or divide a column by the number of its output; null stays null."""
     if not output.operator:
         return column
     compute = pc.multiply if output.operator == "*" else pc.divide
