@@ -183,11 +183,10 @@ def build(law: Law, width: int = 64) -> DrawTable:
         weights = law.weights(fine + _GUARD, until=fine)
         low, high = law.enclose_total(weights, fine + _GUARD)
         floors = [(weight.low << width) // high for weight in weights]
-        # a k after the last weight has less than 2**-fine of the mass, so that its floor is 0;
-        # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the
-        # probability
-        ends = (-(-(weight.high << fine) // low) >> extra for weight in weights)
-        if floors == [min(end, (1 << width) - 1) for end in ends]:
+        # A k after the last weight has less than 2**-fine of the mass, so its floor is 0. No value
+        # has all the mass, so no floor exceeds 2**width - 1, however close to 1 the probability.
+        highest = (-(-(weight.high << fine) // low) >> extra for weight in weights)
+        if floors == [min(floor, (1 << width) - 1) for floor in highest]:
             break
         extra += 64
     while len(floors) > 1 and not floors[-1]:
@@ -200,7 +199,11 @@ def build(law: Law, width: int = 64) -> DrawTable:
 def _lay_out_columns(
     counts: tuple[int, ...], first: int, width: int
 ) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
-    """Lay `counts` words (and the left-over ones) out in equal columns of at most two meanings."""
+    """Lay `counts` words, and those left over, out in equal columns of at most two meanings.
+
+    A column that the words of one value do not fill is filled with words of a value that has more
+    than one column of them.
+    """
     words = {value: count for value, count in enumerate(counts, first) if count}
     if left_over := (1 << width) - sum(counts):
         words[RESIDUAL] = left_over
@@ -211,15 +214,15 @@ def _lay_out_columns(
     loads = [*words.values(), *[0] * empty]
     cut: list[int] = []
     meaning: list[int] = []
-    small = [place for place, load in enumerate(loads) if load <= size]
-    large = [place for place, load in enumerate(loads) if load > size]
+    small = [index for index, load in enumerate(loads) if load <= size]
+    large = [index for index, load in enumerate(loads) if load > size]
     while small:
-        place = second = small.pop()
-        if loads[place] < size and large:
-            second = large[-1]
-            loads[second] -= size - loads[place]
-            if loads[second] <= size:
+        first_index = second_index = small.pop()
+        if loads[first_index] < size and large:
+            second_index = large[-1]
+            loads[second_index] -= size - loads[first_index]
+            if loads[second_index] <= size:
                 small.append(large.pop())
-        cut.append(loads[place])
-        meaning += [values[place], values[second]]
+        cut.append(loads[first_index])
+        meaning += [values[first_index], values[second_index]]
     return columns, np.array(cut, np.uint64), np.array(meaning, np.int64)
