@@ -95,5 +95,6 @@ class SuggestionDoor:
 
 def _rank(priced: Priced, bands: Bands) -> str:
     cells = max(cells for _, cells in bands.cells)
-    rows = write_rank_rows(list_rank_laws(priced.steps[0].mechanism), cells, Fraction(95, 100))
+    laws = list_rank_laws(priced.steps[0].mechanism)
+    rows = write_rank_rows(laws, cells, Fraction(95, 100))
     return f"with 95% confidence the rank behind it is off by at most {rows}"

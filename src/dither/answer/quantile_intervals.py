@@ -178,9 +178,10 @@ def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
 
 
 def write_rank_rows(laws: Sequence[RankErrorLaw], cells: int, level: Fraction) -> str:
-    """Write by how many rows ranks are off at most, and what rows of one value add to that."""
+    """Write by how many rows ranks are off at most, and what ties add to that."""
     rows = max((law.rows(cells, level) for law in laws), default=0)
-    return f"{rows:,} rows{write_ties(max((law.tied_share for law in laws), default=Fraction(0)))}"
+    tied_share = max((law.tied_share for law in laws), default=Fraction(0))
+    return f"{rows:,} rows{write_ties(tied_share)}"
 
 
 def find_bought_level(ends: Ends) -> Fraction:

@@ -119,14 +119,17 @@ class RankErrorLaw(ErrorLaw, ABC):
 
     @property
     def tied_share(self) -> Fraction:
-        """By which part, about, of the rows that share one value the rank may be off besides."""
+        """The share of the rows with one value by which the rank may be off beside `rows`, about.
+
+        It is 0 where ties add nothing.
+        """
         return Fraction(0)
 
     @abstractmethod
     def rows(self, cells: int, confidence: Number) -> int:
         """How many rows of the data must move at most for the answer to be a q-quantile of it.
 
-        That holds with at least this confidence, beside the `tied_share`.
+        That holds with at least this confidence, except for what ties add (`tied_share`).
         """
 
 

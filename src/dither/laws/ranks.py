@@ -109,13 +109,13 @@ class JointQuantileErrorLaw(RankErrorLaw):
 
     @property
     def tied_share(self) -> Fraction:
-        """The rows on the place of every earlier choice are in neither part that follows."""
+        """Ties at the place of each earlier choice are in neither of the parts that follow it."""
         return find_tied_share(len(self.row_scales))
 
     def rows(self, cells: int, confidence: Number) -> int:
         """Bound by how many rows the rank is off, with all choices that lead to it counted.
 
-        That holds with at least this confidence, where no value has many rows (`tied_share`).
+        That holds with at least this confidence, except for what ties add (`tied_share`).
         """
         level = exact(confidence, "confidence")
         misses = math.log(float(cells * SPREAD * 2 * self.levels / (1 - level)))
@@ -126,8 +126,9 @@ class JointQuantileErrorLaw(RankErrorLaw):
 
 
 def find_tied_share(choices: int) -> Fraction:
-    """By which part of the rows of one value the rank is off after so many choices, about.
+    """Return the share of the rows with one value by which so many choices move the rank, about.
 
+    Every choice but the last leaves out the rows on its place, one of SPREAD for each value.
     Proof: docs/proofs/quantiles.md#many-quantiles-together.
 
     >>> find_tied_share(4)
@@ -137,7 +138,7 @@ def find_tied_share(choices: int) -> Fraction:
 
 
 def write_ties(tied_share: Fraction) -> str:
-    """Write what follows a number of rows by which ranks are off; nothing where ties add nothing.
+    """Write what ties add to a number of rows by which ranks are off; empty where they add nothing.
 
     >>> write_ties(Fraction(3, 64))
     ' (more where many rows share one value: by about 3/64 of these)'

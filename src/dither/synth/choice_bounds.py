@@ -42,7 +42,7 @@ def bound_candidates(
 
     `choices` says how many choices are used, which share the chance of an error. The score of the
     chosen candidate is at most `slack` below the largest. Targets and offsets are rounded to
-    eighths of a row.
+    eighths of a row, which adds a sixteenth for each cell of the two targets and for each offset.
     """
     chosen = choice.chosen
     chance = _CHANCE / choices

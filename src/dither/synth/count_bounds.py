@@ -178,9 +178,9 @@ def bound_noise(variances: Table, chance: float, is_gaussian: bool) -> float:
     """Bound what a sum of independent noises exceeds with at most this chance.
 
     Laplace noises by Chernoff: with largest scale b and variance v of the sum, the logarithm of the
-    moment generating function at l is at most -v / (2 b^2) log(1 - l^2 b^2). Gaussian ones are on
-    whole numbers: a sum above the bound is at least the next of them, hence the half. Rounding
-    adds at most a twelfth to each variance.
+    moment generating function at l is at most -v / (2 b^2) log(1 - l^2 b^2). Gaussian ones are
+    whole numbers: a sum above the bound is at least the next whole number, hence half a row is
+    added. Rounding adds at most a twelfth to each variance.
     """
     if not variances.size:
         return 0.0

@@ -75,9 +75,9 @@ class ReleasedStep:
         )
 
     def write_rank_error(self) -> str:
-        """By how many rows the rank of an edge is off, in words."""
-        ties = write_ties(find_tied_share(self.cells.bit_length()))
-        return f"{self.error:,.0f} rows in rank{ties}"
+        """Write by how many rows the rank of an edge is off at most."""
+        choices = self.cells.bit_length()  # rounds in which so many quantiles are chosen together
+        return f"{self.error:,.0f} rows in rank{write_ties(find_tied_share(choices))}"
 
 
 @dataclass(frozen=True)
