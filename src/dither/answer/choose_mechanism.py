@@ -21,7 +21,7 @@ from dither.answer.counts_of_selection import count_by_selection
 from dither.answer.curator_access import Pricer
 from dither.answer.earlier_rules import has_newer_laws
 from dither.answer.interval_notes import find_usable_quantiles
-from dither.answer.offered_families import joint_families, noise_families
+from dither.answer.offered_families import list_joint_families, list_noise_families
 from dither.answer.quantile_intervals import (
     NO_BANDS,
     Bands,
@@ -296,7 +296,7 @@ def _list_joint_candidates(
     `equal` are mechanisms of each number alone, and `demands` what they count in the error.
     """
     adds_epsilons = adds_up_epsilons(pricing.view)
-    families = joint_families("epsilon", adds_epsilons, pricing.laws)
+    families = list_joint_families("epsilon", adds_epsilons, pricing.laws)
     for most_numbers in dict.fromkeys(map(_count_together, families)):
         together = arrange_together(wide, most_numbers)
         if together is None:
@@ -396,4 +396,4 @@ def list_families(view: LedgerView, price: Price) -> list[Family]:
     measures: set[Measure] = {"rho"} if price.epsilon is None else {"epsilon"}
     if can_buy_rho(view):
         measures.add("rho")
-    return [family.name for family in noise_families(measures, adds_up_epsilons(view))]
+    return [family.name for family in list_noise_families(measures, adds_up_epsilons(view))]

@@ -1,4 +1,4 @@
-"""Which families of mechanisms can be offered for a query: the kernel takes any that serves it."""
+"""Families of mechanisms that are offered for a query; the kernel itself takes any that serves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def choose_family(query: Query, measure: Measure, allow_epsilon_only: bool) -> M
     raise RefusedError(f"no rule for {type(query).__name__} in {measure}", rule=PrivacyRule.NO_RULE)
 
 
-def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[MechanismFamily]:
+def list_noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[MechanismFamily]:
     """List the families of noise on single counts and sums that prices in these measures can buy.
 
     `allow_epsilon_only` admits families that only pots counted in epsilon can pay.
@@ -37,7 +37,7 @@ def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[Mec
     ]
 
 
-def joint_families(
+def list_joint_families(
     measure: Measure, allow_epsilon_only: bool, laws: int = NEWEST_LAWS
 ) -> list[MechanismFamily]:
     """List the families that draw one noise for several numbers of a cell.
