@@ -11,12 +11,14 @@ from dither.stored import stored_items, stored_name
 
 
 class Hashed:
-    """What plans and queries have in common: their canonical dict, written once for all that hash
-    or store it, and the hash of its JSON. Nobody changes the dict."""
+    """What plans and queries have in common: their canonical dict, and the hash of its JSON.
+
+    Both are made once. Whoever reads the dict must not change it.
+    """
 
     @cached_property
     def tree(self) -> dict[str, Any]:
-        """The canonical dict; the dicts of all plans below are parts of it."""
+        """The canonical dict, which contains the dicts of all plans below."""
         return _write(self)
 
     @cached_property

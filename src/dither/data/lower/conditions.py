@@ -57,10 +57,11 @@ def condition_sql(
             return computed[expression].is_one if answer else computed[expression].is_zero
         case Not(inner):
             return condition_sql(inner, columns, computed, answer=not answer)
-        case Or((Compare(column, "=", Fraction()), *_) as operands) if answer and _is_list(
+        case Or((Compare(column, "=", Fraction()), *_) as operands) if answer and _are_equalities(
             column, operands
         ):
-            # The engine looks in a list at once. What is no number of the column never is equal.
+            # One search of a list in place of many comparisons. Constants between the steps of the
+            # grid or beyond the domain equal no value. SQL has no empty list: high + 1 is none too.
             domain = columns[column]
             listed = ", ".join(
                 str(number.numerator)
@@ -86,8 +87,8 @@ def condition_sql(
     raise AssertionError(f"no lowering for {type(condition).__name__}")
 
 
-def _is_list(column: str, operands: tuple[Condition, ...]) -> bool:
-    """Whether conditions say each that a column has one number."""
+def _are_equalities(column: str, operands: tuple[Condition, ...]) -> bool:
+    """Whether each of these conditions says that this column equals a number."""
     return all(
         isinstance(operand, Compare)
         and (operand.column, operand.operator) == (column, "=")

@@ -16,8 +16,8 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
     The engine may evaluate later expressions before the WHERE, so none of them may trust it. A
     clamped column is inside its bounds whatever the engine does (rule clamp-to-priced-bounds). Rows
     outside are left out by the bounds themselves, so that the clamp never makes two different keys
-    equal. The clamp names its column once: the engine puts one filter into the next, and the text
-    would grow threefold with each.
+    equal. The clamp names its column once: the engine replaces columns of an inner filter by their
+    expressions, so that the text of filters of filters would grow threefold with each.
     """
     expressions = expressions_in(plan.condition)
     inner, lowered = compute_columns(source, before.columns, expressions)

@@ -17,7 +17,7 @@ def align_arguments(a: Arguments) -> Arguments:
     if kinds == {"number"}:
         step, factors = a.common()
         domains = tuple(
-            d  # most are on the grid already
+            d  # most are on this grid already, and a copy takes long
             if f == 1 and d.keys is None
             else replace(d, low=d.low * f, high=d.high * f, step=step, keys=None)
             for d, f in zip(a.domains, factors, strict=True)
