@@ -33,7 +33,7 @@ from dither.plan.operator_norms import memory_bytes
 from dither.plan.operators import Kronecker, Marginal, Tree, count_rows
 from dither.plan.scores import evaluate_scores
 from dither.plan.utilities import DistanceCandidate, Distances
-from dither.plan.vector_functions import LogisticGradient, quantise_theta
+from dither.plan.vector_functions import THETA_SCALE, LogisticGradient
 from dither.plan.vectors import vector_bytes
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
@@ -153,7 +153,8 @@ def measure_vectors(kernel: Kernel, rows: int) -> list[dict[str, object]]:
     gradient in floats."""
     features = tuple(Scaled(f"c{number}") for number in range(FEATURES))
     weights = np.linspace(-1, 1, FEATURES)
-    gradient = LogisticGradient("y", 1, quantise_theta(weights.tolist()))
+    theta = tuple(round(weight * THETA_SCALE) for weight in weights.tolist())
+    gradient = LogisticGradient("y", 1, theta)
     query = UnitVectors(Scan("visits"), features, gradient, Fraction(1), Fraction(1, 1024))
     step = Step(query, "vectors_rounded_gaussian", Fraction(1))
     priced = kernel.price(Request((step,), Price(rho=Fraction(1)), "total"))

@@ -6,13 +6,11 @@ base: the tenth of a second that the mechanisms are allowed; ours: one release f
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
 
 import numpy as np
 from common import line, options, report, seconds
 
 from dither.mechanisms import JointQuantiles, Quantile, TreeCounter
-from dither.privacy.mechanisms.quantile_families import count_ranges
 
 ALLOWED = 0.1
 
@@ -33,8 +31,6 @@ def main() -> None:
         lines.append(
             line(what, seconds(lambda m=mechanism, c=counts: m.release(c), 5), ALLOWED, 1.0)
         )
-    what = "noise of medians by group for one rho, 100 rows a unit, 10 in a group; base: 100 ranges"
-    lines.append(line(what, sqrt(count_ranges(100, 10)), sqrt(100), 0.5, unit="of one range"))
     report("quantiles", lines, ("numpy",), as_json=chosen.json)
 
 

@@ -132,7 +132,7 @@ def test_every_family_answers_exact_integers_by_the_type_of_its_query(name: str)
         answer = step.mechanism.release_exact(given, SystemSource())
         assert len(answer) == size and {type(number) for number in answer} == {int}
         if isinstance(query, Keys):
-            assert answer == [0, 1, 1]
+            assert answer[0] == 0 and min(answer[1:]) > 0  # 1 or, where they are released, counts
 
 
 @pytest.mark.parametrize("name", ["laplas", "", "Cells", None, ["laplace"], "gaussian_keys"])

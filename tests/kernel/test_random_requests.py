@@ -207,4 +207,4 @@ def test_the_search_finds_replace_priced_as_add_and_remove(
     monkeypatch: pytest.MonkeyPatch, name: str, plant: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(analysed_query, name, plant)
-    assert search_excess(1, 250) is not None
+    assert search_excess(1, 1_500) is not None

@@ -8,6 +8,7 @@ import typer
 
 from dither import steward
 from dither.catalog.file.load import load
+from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ def postgres(
         bool, typer.Option("--print-grants", help="Print SQL for psql that makes the role.")
     ] = False,
     role: Annotated[str, typer.Option(help="The role's name.")] = "dither",
+    as_json: AsJson = False,
 ) -> None:
     """Compare a catalog with its PostgreSQL database, or print the grants that a role needs.
 
@@ -36,4 +38,8 @@ def postgres(
     """
     declared = load(catalog)
     grants = steward.write_postgres_grants(declared, role)
-    typer.echo(grants if print_grants else steward.check_source(declared, catalog))
+    checked = grants if print_grants else steward.check_source(declared, catalog)
+    if as_json:
+        print_json({"grants" if print_grants else "checked": checked})
+    else:
+        typer.echo(checked)

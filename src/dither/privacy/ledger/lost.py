@@ -10,12 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import epochs
+from dither.privacy.ledger import epochs, pot_acts
 from dither.privacy.ledger.chain import Broken, follow
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import Anchor, Head, replace_file
 from dither.privacy.ledger.location import Location, database_at, is_url
-from dither.privacy.ledger.replay import Replay, check_totals, close_pot, replayed
+from dither.privacy.ledger.replay import Replay, check_totals, replayed
 from dither.privacy.ledger.takeover import abandon_charges
 from dither.privacy.ledger.writer import Writer
 from dither.rules import PrivacyRule
@@ -42,7 +42,7 @@ def close_ledger(location: Location, head_path: Path) -> tuple[int, int | None]:
                 first = replay.last.seq + 1
                 last = None if anchor is None else max(anchor.seq, first)
                 writer.epoch = replay.epoch + 1
-                closed = [close_pot(pot) for pot in replay.pots.values()]
+                closed = [pot_acts.close_pot(pot) for pot in replay.pots.values()]
                 heads = epochs.read_store_id(head_path)
                 writer.append("lost", {"first": first, "last": last, "heads": heads}, closed)
                 abandon_charges(transaction, writer)

@@ -105,3 +105,18 @@ def write_pot(pot: Pot) -> dict[str, Any]:
     return {"pot": pot.name, "rule": pot.rule.to_body(), **numbers} | {
         key: getattr(pot, key) for key in pots.TERMS
     }
+
+
+def close_pot(pot: Pot) -> Pot:
+    """Return the pot with everything spent that it could ever spend, up to its ceiling.
+
+    No act raises it again: its cap is the highest that there is.
+    """
+    cap = pot.ceiling - pot.reissue
+    return replace(
+        pot,
+        cap=cap,
+        spent=max(pot.spent, cap),
+        delta_spent=max(pot.delta_spent, pot.rule.delta_cap),
+        reissued=max(pot.reissued, pot.reissue),
+    )

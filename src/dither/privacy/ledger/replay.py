@@ -109,7 +109,7 @@ class Replay:
         """Replay the loss of entries: every pot is closed for ever, as if it had spent all."""
         if body["first"] != seq or not (body["last"] is None or body["last"] >= seq):
             raise Broken(seq, "says that other entries were lost than those from here on")
-        self.pots = {name: close_pot(pot) for name, pot in self.pots.items()}
+        self.pots = {name: pot_acts.close_pot(pot) for name, pot in self.pots.items()}
         self.losses.append((body["first"], body["last"]))
 
     def _check_sealing(self, seq: int, kind: str, totals: Any) -> None:
@@ -388,18 +388,3 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
     shared = {tuple(row) for row in transaction.rows(_SHARES)}
     if shared != {(seq, pot) for seq, names in replay.shares.items() for pot in names}:
         raise Broken(None, "share is not what the entries add up to")
-
-
-def close_pot(pot: Pot) -> Pot:
-    """Return the pot with everything spent that it could ever spend, up to its ceiling.
-
-    No act raises it again: its cap is the highest that there is.
-    """
-    cap = pot.ceiling - pot.reissue
-    return replace(
-        pot,
-        cap=cap,
-        spent=max(pot.spent, cap),
-        delta_spent=max(pot.delta_spent, pot.rule.delta_cap),
-        reissued=max(pot.reissued, pot.reissue),
-    )

@@ -6,8 +6,7 @@ nothing is refunded, changed or deleted. Entries carry no times: the one time an
 the release, given by the caller, since the difference of two times would tell how long a query ran
 (rule release-times-only).
 
-Any error after `reserve` reaches an analyst as `UnavailableError` only; turning it into that is the
-kernel's part.
+Any error after `reserve` reaches an analyst as the kernel's `UnavailableError` only.
 """
 
 from __future__ import annotations

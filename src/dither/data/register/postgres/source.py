@@ -59,7 +59,7 @@ class PostgresSource:
         if not rows:
             raise SourceError(
                 f"the database has no table {source_name} that this role can see: check the name, "
-                "or grant it (dither engine postgres --print-grants)"
+                "or grant it (dither engine postgres CATALOG --print-grants)"
             )
         return [(str(row[0]), str(row[1])) for row in rows]
 
