@@ -13,6 +13,7 @@ import pytest
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import chain, rows, tables
 from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.repeats import read_repeat
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import HASH, TIME, Place, release, reserve
@@ -219,6 +220,27 @@ def test_a_repeat_is_read_in_one_transaction_as_one_by_one(both: Place, monkeypa
     stored = read_repeat(ledger, HASH, "total")
     assert len(begun) == 1
     apart = (ledger.view("total"), ledger.find(HASH, "total"), ledger.pot("total", under_way=False))
-    assert stored == apart and stored is not None and stored[2].spent == Fraction(1, 10)
+    assert stored is not None and stored[:3] == apart and stored.balance.spent == Fraction(1, 10)
     assert read_repeat(ledger, "cd" * 32, "total") is None
     assert read_repeat(ledger, HASH, "nobody's") is None
+
+
+def test_a_repeat_says_whether_the_head_is_at_the_newest_entry(both: Place, monkeypatch) -> None:
+    ledger = both.create()
+    release(ledger)
+    newest = ledger._head.read()
+    assert newest is not None
+    with ledger._database.transaction(write=False) as transaction:
+        _, _, earlier_hash = rows.entry(transaction, newest.seq - 1)
+    heads = {
+        newest: True,
+        Anchor(newest.seq - 1, earlier_hash): False,
+        None: False,
+    }
+    for head, is_anchored in heads.items():
+        monkeypatch.setattr(ledger._head, "read", lambda head=head: head)
+        stored = read_repeat(ledger, HASH, "total")
+        assert stored is not None and stored.is_anchored is is_anchored
+    monkeypatch.setattr(ledger._head, "read", lambda: Anchor(newest.seq + 1, newest.hash))
+    with pytest.raises(RefusedError, match="an older copy was put back"):
+        read_repeat(ledger, HASH, "total")

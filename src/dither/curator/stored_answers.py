@@ -8,14 +8,14 @@ from dither.canonical import fraction_text
 from dither.errors import ParameterError
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
-from dither.privacy.ledger import Found, Ledger, LedgerView, Pot
-from dither.privacy.ledger.repeats import read_repeat
+from dither.privacy.ledger import Found, Ledger
+from dither.privacy.ledger.repeats import Repeat, read_repeat
 from dither.protocol.repeat_messages import RepeatStored, StillStored
 
 NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
 
 
-def find_free_answer(ledger: Ledger, key: str, pot: str) -> tuple[LedgerView, Found, Pot] | None:
+def find_free_answer(ledger: Ledger, key: str, pot: str) -> Repeat | None:
     """Find the stored answer under a key that the pot gets for free, with its view and balance.
 
     Where groups are kept apart, it is one that every pot on the path has paid for. Once found, the
@@ -24,11 +24,11 @@ def find_free_answer(ledger: Ledger, key: str, pot: str) -> tuple[LedgerView, Fo
     stored = read_repeat(ledger, key, pot)
     if stored is None:
         return None
-    view, answer, _ = stored
-    is_separate = any(outer.policy == "separate" for outer in view.path)
-    if is_separate and answer.owing:
+    is_separate = any(outer.policy == "separate" for outer in stored.view.path)
+    if is_separate and stored.answer.owing:
         return None
-    ledger.ensure_anchored()
+    if not stored.is_anchored:
+        ledger.ensure_anchored()
     return stored
 
 
@@ -37,7 +37,7 @@ def repeat_release(ledger: Ledger, priced: Priced) -> Release | None:
     stored = find_free_answer(ledger, priced.key, priced.request.pot)
     if stored is None:
         return None
-    _, answer, balances = stored
+    _, answer, balances, _ = stored
     return Release(
         answer.release_id,
         priced,
@@ -56,7 +56,7 @@ def confirm_repeat(ledger: Ledger, call: RepeatStored) -> tuple[Found, StillStor
     stored = find_free_answer(ledger, call.key, call.pot)
     if stored is None:
         raise ParameterError(NOT_STORED)
-    view, answer, balances = stored
+    view, answer, balances, _ = stored
     if answer.release_id != call.release_id or view.registered is None:
         raise ParameterError(NOT_STORED)
     still = StillStored(
