@@ -251,7 +251,7 @@ def digest(value: Any) -> str:
 
 
 def digest_plain(tree: dict[str, Any]) -> str:
-    """As `digest`, for a tree of dicts and lists of texts, integers and truth values alone.
+    """As `digest`, for a tree of dicts and lists of texts, integers, truth values and None alone.
 
     >>> digest_plain({"b": ["x", True]}) == digest({"b": ["x", True]})
     True
