@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from dither.errors import BudgetError, ParameterError, RefusedError
@@ -69,6 +71,26 @@ def test_entries_that_are_lost_close_every_pot(both: Place) -> None:
     assert verify(early, both.head).ok
     with pytest.raises(RefusedError):
         both.open()
+
+
+def test_a_copy_that_went_on_by_itself_can_be_closed(both: Place) -> None:
+    """It has another entry where the head names one, and entries after that."""
+    both.create().close()
+    copy = Place(both.folder / "copy")
+    copy_ledger(both.location, copy.path)
+    copy.head.parent.mkdir()
+    shutil.copy(both.head, copy.head)
+    for place in (both, copy, copy):
+        ledger = place.open()
+        release(ledger, "0.1" if place is copy else "0.2")
+        ledger.close()
+    with pytest.raises(RefusedError):
+        StewardLedger.open(copy.path, both.head)
+    close_ledger(copy.path, both.head)
+    closed = StewardLedger.open(copy.path, both.head)
+    with pytest.raises(BudgetError):
+        reserve(closed, "0.001")
+    closed.close()
 
 
 INSIDE = {

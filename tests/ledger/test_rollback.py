@@ -20,6 +20,7 @@ from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.lost import close_ledger
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.takeover import end_holders, take_over
+from dither.privacy.ledger.verify import verify
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 
@@ -272,6 +273,51 @@ def test_a_copy_whose_holder_is_paused_sends_nothing_after_a_takeover_of_another
     with pytest.raises(RefusedError, match="rolled back"):
         paused.commit(held, b"1", {}, released_at=TIME)
     paused.close()
+
+
+@pytest.mark.parametrize("under_way", [0, 1, 2])
+def test_a_copy_that_lacks_what_was_sent_stays_refused(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, under_way: int
+) -> None:
+    """The paused curator wakes up and sends while another copy is taken over, just before that one
+    moves the head past it: it lacks a charge, however often somebody tries again."""
+    paused = place.create()
+    for _ in range(under_way):  # the takeover counts them as incidents: it moves the head further
+        reserve(paused)
+    paused.close()
+    shutil.copytree(place.folder / "state", tmp_path / "copy")
+    paused, late = place.open(), StewardLedger.open(tmp_path / "copy" / "ledger.sqlite", place.head)
+    held = reserve(paused)
+    committed, go_on = threading.Event(), threading.Event()
+    sent: list[object] = []
+    sender = threading.Thread(
+        target=lambda: sent.append(paused.commit(held, b"1", {}, released_at=TIME))
+    )
+    true = Head.advance
+
+    def wake_up_first(self: Head, anchor: Anchor) -> None:
+        if threading.current_thread() is sender:
+            committed.set()
+            assert go_on.wait(60)
+        else:
+            go_on.set()
+            sender.join(60)
+        true(self, anchor)
+
+    monkeypatch.setattr(Head, "advance", wake_up_first)
+    sender.start()
+    assert committed.wait(60)
+    end_holders(late.location, place.head, 0.01)
+    for _ in range(3):
+        with pytest.raises(RefusedError):
+            take_over(late, "south")
+    assert len(sent) == 1
+    with pytest.raises(RefusedError, match="rolled back"):
+        StewardLedger.open(late.location, place.head)
+    late.close()
+    assert not verify(late.location, place.head).ok
+    close_ledger(late.location, place.head)  # all is spent in the copy: nothing is forgotten
+    StewardLedger.open(late.location, place.head).close()
 
 
 def test_a_head_that_moved_on_with_another_ledger_is_refused(both: Place) -> None:

@@ -7,9 +7,15 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from dither.data.register.postgres.planning import _run_if_accepted
+from dither.catalog import Catalog, parse
+from dither.data.register.postgres.planning import (
+    _run_if_accepted,
+    write_indexes,
+    write_statistics,
+)
 from tests.data.engines.twins import on_engine
 from tests.datasets import hospital
+from tests.datasets.catalog_texts import write_head, write_private_head
 
 JOINED = "SELECT count(*) FROM patients p JOIN visits v ON v.dither_unit = p.dither_unit"
 BY_INDEX = "/* by index */ "
@@ -66,6 +72,54 @@ def test_what_is_known_of_people_follows_from_the_catalog(pair, postgres):
             assert read_statistics(connection, private) != statistics
     finally:
         connection.execute("SET default_transaction_read_only = on")
+
+
+SHOP = """\
+      person: {type: id}
+      part:   {type: integer, bounds: [1, 1000], nulls: keep, provenance: list}
+  parts:
+    kind: public
+    from: parts.csv
+    unique: [[part]]
+    columns:
+      part: {type: integer, bounds: [1, 1000], nulls: drop, provenance: list}
+      size: {type: integer, bounds: [1, 2000], nulls: drop, provenance: list}
+"""
+OF_PARTS = (
+    "SELECT count(*) FROM orders WHERE part > 990",
+    "SELECT count(*) FROM orders WHERE part < 10",
+    "SELECT count(*) FROM orders JOIN parts USING (part) WHERE size = 7",
+)
+
+
+def explain_over(uri: str, catalog: Catalog, part: str) -> list[str]:
+    """How the server would answer OF_PARTS over 5,000 orders of these parts."""
+    with psycopg.connect(uri) as connection:
+        connection.execute("CREATE SCHEMA shop")
+        connection.execute("SET search_path = shop")
+        connection.execute("CREATE TABLE orders (dither_unit BIGINT, person TEXT, part BIGINT)")
+        connection.execute("CREATE TABLE parts (part BIGINT, size BIGINT)")
+        write_statistics(connection, "shop", catalog, catalog.table("orders"))
+        connection.execute("INSERT INTO parts SELECT i, i + 1 FROM generate_series(1, 1000) i")
+        connection.execute(
+            f"INSERT INTO orders SELECT i, NULL, {part} FROM generate_series(1, 5000) AS i"
+        )
+        write_indexes(connection, "shop", catalog)
+        steps = [row[0] for query in OF_PARTS for row in connection.execute(f"EXPLAIN {query}")]
+        connection.rollback()
+    return steps
+
+
+def test_a_plan_does_not_follow_from_the_ends_of_what_rows_hold(postgres):
+    """The server looks them up in a whole index: one row more changed the plan."""
+    head = write_head("shop", "customers", "person: {protected: true}")
+    orders = write_private_head("orders", "{column: person}", 8)
+    catalog = parse(head + orders + SHOP)
+    steps = explain_over(postgres, catalog, "i % 1000 + 1")
+    assert any("Index Cond: (part > 990)" in step for step in steps)
+    assert any("Index Cond: (part = parts.part)" in step for step in steps)
+    for part in ("i % 500 + 250", "CASE i WHEN 1 THEN 1000 ELSE 7 END", "500"):
+        assert explain_over(postgres, catalog, part) == steps
 
 
 def test_keys_within_an_owner_have_indexes_and_name_their_parents(pair):

@@ -68,7 +68,7 @@ class Transaction:
     ) -> Iterator[tuple[Any, ...]]:
         """Run a query and yield its rows one by one: for walking the whole chain."""
         self.run(statement, values)
-        yield from self._cursor
+        yield from map(tuple, self._cursor)  # the cursor itself would be closed with this iterator
 
     def scalar(self, statement: str, values: dict[str, Any] | None = None) -> Any:
         """Run a query; return the first column of the first row, None where there is none."""

@@ -60,11 +60,9 @@ class Epoch(NamedTuple):
 
 def read_epoch(transaction: Transaction) -> Epoch:
     """The epoch of a ledger now."""
-    row = transaction.first_row(_NEWEST_START)
-    if row is None:
-        return Epoch(0, "", False)
-    body = json.loads(row[1])
-    return Epoch(body["epoch"], body["heads"], row[0] == "takeover")
+    kind, text, _ = transaction.first_row(_NEWEST_START) or ("", '{"epoch":0,"heads":""}', 0)
+    body = json.loads(text)
+    return Epoch(body["epoch"], body["heads"], kind == "takeover")
 
 
 def check_heads(epoch: Epoch, head_path: Path) -> None:

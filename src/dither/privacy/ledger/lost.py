@@ -31,10 +31,10 @@ def close_ledger(location: Location, head_path: Path) -> tuple[int, int | None]:
     database = database_at(location)
     try:
         with head.locked():
-            anchor = head.read()
+            anchor, anchors = head.read(), head.read_anchors()
             with database.transaction(write=True) as transaction:
                 replay = _replay(transaction, database.errors)
-                if anchor is not None and _extends(transaction, anchor):
+                if anchors and all(_extends(transaction, named) for named in anchors):
                     raise ParameterError(
                         "the ledger has every entry that its head names: no budget need be closed"
                     )

@@ -284,8 +284,7 @@ class Ledger(queries.Readings):
 
         So no older copy of the ledger can forget who paid.
         """
-        anchor = self._head.read()
-        if anchor is None:
+        if (anchor := self._head.read()) is None:
             return
         with self._database.transaction(write=False) as transaction:
             tail = self._follow(transaction, anchor)
@@ -360,9 +359,16 @@ class Ledger(queries.Readings):
         return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:
-        """Follow the chain from the head to the newest entry; refuse a ledger that does not fit."""
+        """Follow the chain from the head on; refuse a ledger without an entry that a file names."""
         try:
-            return chain.follow(transaction, anchor)
+            tail = chain.follow(transaction, anchor)
+            if any(
+                0 < other.seq <= anchor.seq and rows.entry(transaction, other.seq)[2] != other.hash
+                for other in self._head.read_anchors()
+                if other != anchor
+            ):
+                raise chain.Broken(None, "the head was moved with another ledger too")
+            return tail
         except chain.Broken as error:
             raise RefusedError(
                 f"the ledger {self._database.label} was changed or rolled back: {error}. "
@@ -375,13 +381,7 @@ def _reservation(entry: Anchor, pot: str, settled: Payment) -> Reservation:
     """Make what whoever asked is told of a charge: settled figures alone."""
     charges, after = settled
     return Reservation(
-        entry.seq,
-        entry.hash,
-        pot,
-        charges[pot].amount,
-        after[pot].spent,
-        after[pot].cap,
-        charges,
+        entry.seq, entry.hash, pot, charges[pot].amount, after[pot].spent, after[pot].cap, charges
     )
 
 

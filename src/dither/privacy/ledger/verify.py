@@ -106,14 +106,14 @@ def _checked(
     """Replay the whole ledger and compare it with head, anchors, stored answers and totals."""
     replay = Replay()
     try:
-        anchor = Head(head_path, location).read()  # before the ledger, which may grow meanwhile
+        named = Head(head_path, location).read_anchors()  # before the ledger, which may grow
         with database.transaction(write=False) as transaction:
             if (problem := database.check_schema(transaction)) is not None:
                 raise Broken(None, problem)
             replay = replayed(transaction, database.errors)
-            if anchor is not None:
+            for anchor in named:
                 follow(transaction, anchor)
-            elif replay.last.seq:
+            if not named and replay.last.seq:
                 raise Broken(None, missing_head(head_path, replay.last))
             _check_anchors(transaction, anchors, replay.last.seq)
             check_releases(transaction, replay, database.errors)
