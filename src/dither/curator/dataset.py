@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import singledispatchmethod
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 
 from pydantic import BaseModel
 
@@ -52,6 +52,8 @@ from dither.rules import PrivacyRule
 _PRICING_S = 0.04
 _PRICING_SHARE = 0.25
 """Pricing may take so many CPU seconds, or this share of the slots: the kernel prices again."""
+_REPEATS_AT_ONCE = 2
+"""Repeats that read the ledger at once: more threads cost more CPU than they save time."""
 LONGEST_REHEARSAL_S = 10.0
 """Seconds that the engine may take for one statement of a rehearsal: other rehearsals wait."""
 CHANGED = (
@@ -85,6 +87,7 @@ class ServedDataset:
         self._suspensions = Suspensions(lambda: self._curator.kernel.ledger, suspensions, self.name)
         self._job_s = job_s
         self._rehearsing = Lock()
+        self._confirming = BoundedSemaphore(_REPEATS_AT_ONCE)
         self._start()
 
     @property
@@ -376,9 +379,12 @@ class ServedDataset:
     def _confirm_repeat(self, call: RepeatStored, principal: Principal) -> BaseModel:
         """Let a gateway hand out the answer again that it kept."""
         principal.check_values(call.pot)
-        answer, still = confirm_repeat(self._curator.kernel.ledger, call)
-        handed_at = max(read_clock(), answer.released_at)
-        self._record_access(principal, "repeat", call.pot, call.key, answer.release_id, handed_at)
+        with self._confirming:
+            answer, still = confirm_repeat(self._curator.kernel.ledger, call)
+            handed_at = max(read_clock(), answer.released_at)
+            self._record_access(
+                principal, "repeat", call.pot, call.key, answer.release_id, handed_at
+            )
         return still
 
     @_read.register
