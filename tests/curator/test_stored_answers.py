@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from dither import steward
+from dither.curator import dataset
 from dither.errors import DitherError, ParameterError
 from dither.privacy.ledger.database import Transaction
 from dither.protocol.errors import AccessError
@@ -90,3 +94,28 @@ def test_confirming_a_repeat_reads_the_ledger_twice(served, monkeypatch):
     still = served.make_transport(token).call(call, StillStored)
     assert len(begun) == 2
     assert (still.spent_after, still.version) == ("1/1", 1)
+
+
+def test_two_repeats_at_a_time_read_the_ledger_and_all_are_answered(served, monkeypatch):
+    token = served.make_token()
+    answer = served.connect(token).sql(COUNT, epsilon=1)
+    release = answer._release
+    call = RepeatStored(pot="total", key=release.priced.key, release_id=release.release_id)
+    inside, largest = [], []
+    honest = dataset.confirm_repeat
+
+    def confirm_slowly(*words):
+        inside.append(1)
+        largest.append(len(inside))
+        time.sleep(0.02)
+        inside.pop()
+        return honest(*words)
+
+    monkeypatch.setattr(dataset, "confirm_repeat", confirm_slowly)
+    with ThreadPoolExecutor(8) as pool:
+        calls = [
+            pool.submit(served.make_transport(token).call, call, StillStored) for _ in range(16)
+        ]
+        answers = [waiting.result() for waiting in calls]
+    assert {still.spent_after for still in answers} == {"1/1"}
+    assert max(largest) <= 2
