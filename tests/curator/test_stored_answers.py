@@ -119,3 +119,21 @@ def test_two_repeats_at_a_time_read_the_ledger_and_all_are_answered(served, monk
         answers = [waiting.result() for waiting in calls]
     assert {still.spent_after for still in answers} == {"1/1"}
     assert max(largest) <= 2
+
+
+def test_who_is_ended_while_a_repeat_waits_for_its_turn_reads_nothing(served):
+    token = served.make_token()
+    answer = served.connect(token).sql(COUNT, epsilon=1)
+    release = answer._release
+    call = RepeatStored(pot="total", key=release.priced.key, release_id=release.release_id)
+    transport = served.make_transport(token)
+    turns = served.server._service._datasets["clinic"]._confirming
+    with ThreadPoolExecutor(1) as pool:
+        with turns, turns:
+            waiting = pool.submit(transport.call, call, StillStored)
+            time.sleep(0.3)
+            assert not waiting.done()
+            for stored in served.tokens.list_tokens():
+                served.tokens.revoke_token(stored.token_id)
+        with pytest.raises(AccessError):
+            waiting.result()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import singledispatchmethod
 from threading import BoundedSemaphore, Lock
@@ -180,7 +180,8 @@ class ServedDataset:
                 principal = authorize()
                 principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
-        with self._schedule.read_released():
+        turn = self._confirming if isinstance(call, RepeatStored) else nullcontext()
+        with self._schedule.read_released(), turn:
             return self._read(call, authorize())
 
     def _repeat(
@@ -379,12 +380,9 @@ class ServedDataset:
     def _confirm_repeat(self, call: RepeatStored, principal: Principal) -> BaseModel:
         """Let a gateway hand out the answer again that it kept."""
         principal.check_values(call.pot)
-        with self._confirming:
-            answer, still = confirm_repeat(self._curator.kernel.ledger, call)
-            handed_at = max(read_clock(), answer.released_at)
-            self._record_access(
-                principal, "repeat", call.pot, call.key, answer.release_id, handed_at
-            )
+        answer, still = confirm_repeat(self._curator.kernel.ledger, call)
+        handed_at = max(read_clock(), answer.released_at)
+        self._record_access(principal, "repeat", call.pot, call.key, answer.release_id, handed_at)
         return still
 
     @_read.register
