@@ -26,7 +26,13 @@ TIGHTER = "SELECT SUM(score) AS s FROM visits WHERE score IN (1, 2)"
 
 
 @pytest.fixture
-def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dither.Connection:
+def connection(
+    first_release: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dither.Connection:
+    return connect_clinic(tmp_path, monkeypatch)
+
+
+def connect_clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dither.Connection:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     file = tmp_path / "clinic.yaml"
     file.write_text(CATALOG)
@@ -164,3 +170,13 @@ def test_nothing_is_measured_under_the_first_rules(connection):
         connection._kernel.answer(request, FIRST_RULES)
     assert connection.budget().pots[0].spent == 0
     assert connection._kernel.answer(request, NEWEST_RULES).charged > 0
+
+
+def test_a_version_that_was_registered_now_has_no_earlier_answers(tmp_path, monkeypatch):
+    """So that nobody waits for a second binding, and no key is told apart from one never used."""
+    connection = connect_clinic(tmp_path, monkeypatch)
+    assert connection._kernel.version.facts.rules == NEWEST_RULES
+    sell_by_the_first_rules(connection, monkeypatch, TIGHTER)  # as nobody can have done
+    assert not connection.sql(TIGHTER, epsilon=1).info["repeated"]
+    steps = connection.request(BY_WARD, epsilon=1).steps
+    assert [step.weight for step in steps] == [1 for _ in steps]

@@ -51,7 +51,7 @@ def test_a_number_that_nobody_moves_costs_nothing_beside_others(con):
     assert charge(priced.loss, con._view().path[0].rule).amount == alone <= 1
 
 
-def test_an_answer_of_the_first_laws_stays_free(con):
+def test_an_answer_of_the_first_laws_stays_free(first_release, con):
     old = asked.sell_by_the_first_laws(con, BY_DAY, 1)
     again = con.sql(BY_DAY, epsilon=1)
     assert again.info["repeated"] and again.info["release_id"] == old.release_id

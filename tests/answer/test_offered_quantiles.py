@@ -38,7 +38,7 @@ def test_where_people_come_or_go_the_stored_law_stays(tmp_path, monkeypatch):
     assert list_families(con, QUARTILES) == {"exponential"}
 
 
-def test_an_answer_of_the_first_laws_stays_free_and_keeps_its_law(replaced):
+def test_an_answer_of_the_first_laws_stays_free_and_keeps_its_law(first_release, replaced):
     old = asked.sell_by_the_first_laws(replaced, MEDIAN, 1)
     again = replaced.sql(MEDIAN, epsilon=1)
     assert again.info["repeated"] and again.info["release_id"] == old.release_id

@@ -66,7 +66,7 @@ def test_where_rhos_add_up_nothing_changes_under_add_remove(tmp_path, monkeypatc
     assert select_family(con, 12, **price) == chosen
 
 
-def test_an_answer_of_the_first_laws_stays_free_and_keeps_its_law(con):
+def test_an_answer_of_the_first_laws_stays_free_and_keeps_its_law(first_release, con):
     assert has_newer_laws(con.request(BY_DIAGNOSIS, epsilon=4))
     old = asked.sell_by_the_first_laws(con, BY_DIAGNOSIS, 4)
     spent = con.budget().pots[0].spent

@@ -147,3 +147,9 @@ def test_registration_counts_pairs_and_finds_the_ends_of_public_numbers():
     assert all(low <= high for _, _, low, high in facts.ranges)
     keys = {key for _, key, _ in facts.multiplicities}
     assert any(len(key) == 2 for key in keys)
+
+
+def test_the_rules_of_a_version_are_stored_where_they_are_not_the_first():
+    assert "rules" not in FACTS.to_json() and Facts.from_json(FACTS.to_json()).rules == FIRST_RULES
+    facts = Facts(rules=NEWEST_RULES)
+    assert Facts.from_json(facts.to_json()) == facts

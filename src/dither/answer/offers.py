@@ -68,6 +68,10 @@ class Offers:
             raise bound.with_traceback(None)
         return bound
 
+    def _has_earlier(self) -> bool:
+        """Whether answers of the registered version can have been sold by earlier rules."""
+        return self._kernel.version.facts.rules < NEWEST_RULES
+
     def _first_analyses(self) -> Analyses:
         """Return the analyses by the first rules of stability; kept while the version is."""
         version = self._kernel.version
@@ -120,7 +124,7 @@ class Offers:
         first = self._offer_first(bound, question, price, view)
         if first is not None:
             yield first
-        if has_newer_laws(offered.priced.request):
+        if self._has_earlier() and has_newer_laws(offered.priced.request):
             with suppress(DitherError):
                 yield self.offer(bound, question, price, view, FIRST_LAWS)
 
@@ -128,6 +132,8 @@ class Offers:
         self, bound: Bound, question: Asked, price: Price, view: LedgerView
     ) -> Offered | None:
         """Return the offer that release 0.1 made; None where it is the same or was refused."""
+        if not self._has_earlier():
+            return None
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
             differs = was_priced_otherwise(bound.recipe, self._first_analyses(), bound.analyses)
@@ -167,12 +173,14 @@ class Offers:
         first = self._offer_first_wish(recipe, price, view)
         if first is not None:
             yield first
-        if has_newer_laws(offered.priced.request):
+        if self._has_earlier() and has_newer_laws(offered.priced.request):
             with suppress(DitherError):
                 newest = self._kernel.version.analyses
                 yield self._offer_old_wish(recipe, price, view, newest)
 
     def _offer_first_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
+        if not self._has_earlier():
+            return None
         newest = self._kernel.version.analyses
         first = self._first_analyses()
         if was_priced_otherwise(recipe, first, newest):

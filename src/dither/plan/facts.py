@@ -4,7 +4,8 @@ with the version.
 Plans need what the catalog cannot say: how often a key occurs in a public table (a join multiplies
 rows by it), which labels a public column holds (the keys of categories `{from: table.column}`), and
 between which numbers its values lie, where that is less than its bounds. Questions may be grouped
-by the texts of other public columns too, where they are few: those have no codes in the copy.
+by the texts of other public columns too, where they are few: those have no codes in the copy. They
+also say by which rules answers of the version can have been priced.
 
 >>> facts = Facts((("counties", ("county",), 1),), (("counties", "county", ("a", "b")),))
 >>> facts.multiplicity("counties", ("county", "state")), facts.labels("counties", "county")
@@ -44,6 +45,9 @@ class Facts:
     texts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     ranges: tuple[tuple[str, str, int, int], ...] = ()
     """Of numbers: the least and the largest value of a column, on its grid, nulls left out."""
+    rules: int = 1
+    """The newest rules of stability of the software that registered the version: no answer of it
+    was ever sold under earlier ones."""
 
     def multiplicity(
         self, table: str, columns: tuple[str, ...], values: Mapping[str, int] = NO_VALUES
@@ -91,28 +95,32 @@ class Facts:
         return {(name, listed): labels for name, listed, labels in self.lists}[table, column]
 
     def to_json(self) -> dict[str, Any]:
-        """Write the document of the facts that a registered version stores; texts and ranges are
-        named only where there are some."""
-        ranges = [
-            {"table": table, "column": column, "low": low, "high": high}
-            for table, column, low, high in self.ranges
-        ]
-        document = {
+        """Write the document of the facts that a registered version stores; what the first versions
+        did not have is named only where there is some."""
+        document: dict[str, Any] = {
             "type": "facts",
             "v": 1,
             "multiplicities": [
                 {"table": table, "key": list(key), "rows": rows}
                 for table, key, rows in self.multiplicities
             ],
+            "ranges": [
+                {"table": table, "column": column, "low": low, "high": high}
+                for table, column, low, high in self.ranges
+            ],
+            "rules": self.rules if self.rules > 1 else None,
         } | {
             name: [
                 {"table": table, "column": column, "labels": list(labels)}
                 for table, column, labels in listed
             ]
             for name, listed in (("lists", self.lists), ("texts", self.texts))
-            if listed or name == "lists"
         }
-        return document | ({"ranges": ranges} if ranges else {})
+        return {
+            name: told
+            for name, told in document.items()
+            if told or name in ("multiplicities", "lists")
+        }
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Facts:
@@ -136,7 +144,7 @@ class Facts:
             (entry["table"], entry["column"], int(entry["low"]), int(entry["high"]))
             for entry in tree.get("ranges", ())
         )
-        return cls(multiplicities, lists, texts, ranges)
+        return cls(multiplicities, lists, texts, ranges, tree.get("rules", 1))
 
     @cached_property
     def hash(self) -> str:

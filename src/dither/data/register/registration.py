@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -57,7 +57,8 @@ from dither.data.register.stages import (
     watch_progress,
 )
 from dither.data.register.typed_values import list_typed
-from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.analyse import NEWEST_RULES
+from dither.plan.facts import Facts
 
 __all__ = ["RegistrationError", "Repairs", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
@@ -87,7 +88,7 @@ class _Registering:
     target: Path
     stage: Callable[[str], None]
     share: Callable[[float], None] | None = None
-    facts: Facts = NO_FACTS
+    facts: Facts = field(default_factory=lambda: Facts(rules=NEWEST_RULES))
     units: int = 0
     tables: ServerTables | None = None
     """The snapshot of a server that holds the source."""
@@ -255,11 +256,13 @@ def _register_public(registering: _Registering, table: Table) -> Repairs:
         table,
         f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone",
     )
-    registering.facts = Facts(
-        registering.facts.multiplicities + pinned.multiplicities,
-        registering.facts.lists + pinned.lists,
-        registering.facts.texts + pinned.texts,
-        registering.facts.ranges + pinned.ranges,
+    facts = registering.facts
+    registering.facts = replace(
+        facts,
+        multiplicities=facts.multiplicities + pinned.multiplicities,
+        lists=facts.lists + pinned.lists,
+        texts=facts.texts + pinned.texts,
+        ranges=facts.ranges + pinned.ranges,
     )
     return _finish_table(registering, table, counts)
 
