@@ -138,7 +138,7 @@ def measure_engine(engine: str, data: Path, chosen: argparse.Namespace) -> dict[
         assert text.count(written) == 1
         file.write_text(text.replace(written, f"source: {base.source}"))
         start = time.perf_counter()
-        steward.register(file)
+        steward.register(file, spill=folder)  # invented rows may lie in plain
         registered = {"seconds": time.perf_counter() - start, "peak": memory.read_and_reset()}
         catalog = load(file)
         steward.open_pot(
