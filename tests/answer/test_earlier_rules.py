@@ -10,13 +10,14 @@ import pytest
 import dither
 from dither import steward
 from dither.answer.asked import read_price, read_question
-from dither.answer.earlier_rules import was_priced_otherwise
+from dither.answer.earlier_rules import has_other_noise, was_priced_otherwise
 from dither.errors import RefusedError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel import kernel
 from dither.privacy.kernel.release import Release
 from dither.state import State
+from dither.workloads import identity
 from tests.case_lists import mark_rest
 from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 
@@ -161,6 +162,34 @@ def test_an_answer_of_the_first_rules_on_several_cells_keeps_its_law(connection,
         assert again.info["release_id"] == old.release_id
         assert again.columns[1].sensitivity == 15
         connection.sql(BY_WARD, epsilon=1, fresh=True)
+
+
+def test_an_answer_of_the_first_rules_is_no_source_of_another(connection, monkeypatch):
+    """Its key is that of noise of 6 for the newest rules, and its noise is 15: the total of the
+    wards was shown with an interval, and certified with a scale, 2.5 times too small."""
+    sell_by_the_first_rules(connection, monkeypatch, BY_WARD)
+    assert "sources" not in connection.sql(TIGHTER, epsilon="0.001").info
+    workload = connection.workload(
+        identity("ward"), table="visits", where="score IN (1, 2)", aggregate="SUM(score)", epsilon=1
+    )
+    assert workload.earlier is None
+
+
+def test_a_workload_never_reads_an_answer_of_the_first_rules_with_less_noise(
+    connection, monkeypatch
+):
+    terms = {"table": "visits", "where": "score IN (1, 2)", "aggregate": "SUM(score)"}
+    offered = connection.workload(identity("ward"), epsilon=1, **terms).offer.priced.request
+    steps = tuple(replace(step, weight=step.weight / 2) for step in offered.steps)
+    with monkeypatch.context() as patched:  # as release 0.1 sold it
+        patched.setattr(kernel, "NEWEST_RULES", FIRST_RULES)
+        old = connection._kernel.answer(replace(offered, steps=steps), FIRST_RULES)
+    connection._kernel._idle.clear()
+    assert has_other_noise(connection._kernel, connection._kernel.price(old.priced.request))
+    for is_new in (True, False):
+        again = connection.workload(identity("ward"), epsilon=1, **terms).answer()
+        assert again.info["release_id"] != old.release_id
+        assert again.info["repeated"] is not is_new
 
 
 def test_nothing_is_measured_under_the_first_rules(connection):

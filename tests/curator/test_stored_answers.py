@@ -10,10 +10,12 @@ import pytest
 from dither import steward
 from dither.curator import dataset
 from dither.errors import DitherError, ParameterError
+from dither.plan.analyse import FIRST_RULES
 from dither.privacy.ledger.database import Transaction
+from dither.protocol import documents, messages
 from dither.protocol.errors import AccessError
 from dither.protocol.repeat_messages import RepeatStored, StillStored
-from dither.remote.curator import StoredAnswers
+from dither.remote.curator import RemoteCurator, StoredAnswers
 from dither.session import Connection
 from tests.curator.test_other_pots import apart
 from tests.datasets.served_clinic import BY_WARD, COUNT
@@ -137,3 +139,35 @@ def test_who_is_ended_while_a_repeat_waits_for_its_turn_reads_nothing(served):
                 served.tokens.revoke_token(stored.token_id)
         with pytest.raises(AccessError):
             waiting.result()
+
+
+def test_no_certificate_says_the_noise_of_earlier_rules_that_sold_nothing(served):
+    """They give the same key to noise of 15 where the answer has noise of 6: the curator signed a
+    certificate of either, for whoever named the rules."""
+    token = served.make_token()
+    wards = "SELECT ward, SUM(score) AS s FROM visits WHERE score IN (1, 2) GROUP BY ward"
+    release = served.connect(token).sql(wards, epsilon=1)._release
+    facts = RemoteCurator(served.make_transport(token)).kernel
+    first = facts.price_at(release.priced.request, release.priced.view, FIRST_RULES)
+    assert first.key == release.priced.key
+    assert first.steps[0].mechanism != release.priced.steps[0].mechanism
+    request = documents.write_request(release.priced.request)
+    remarks = messages.Remarks(sql="", limits=[], post_processing=[], commitment="0" * 64)
+    for call, kind in (
+        (messages.PriceRequest(request=request, rules=FIRST_RULES), messages.PricedRequest),
+        (
+            messages.ReadStored(request=request, rules=FIRST_RULES, key=first.key),
+            messages.ReleasedAnswer,
+        ),
+        (
+            messages.CertifyRelease(
+                request=request,
+                rules=FIRST_RULES,
+                release_id=release.release_id,
+                remarks=remarks,
+            ),
+            messages.SignedCertificate,
+        ),
+    ):
+        with pytest.raises(ParameterError, match="earlier rules"):
+            served.make_transport(token).call(call, kind)

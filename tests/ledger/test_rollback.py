@@ -57,6 +57,30 @@ def test_a_running_ledger_notices_an_older_copy_too(both: Place) -> None:
         reserve(ledger)
 
 
+def test_a_running_ledger_without_its_head_hands_out_no_stored_answer(both: Place) -> None:
+    ledger = both.create()
+    release(ledger)
+    assert find_free_answer(ledger, HASH, "total") is not None
+    both.head.unlink()
+    with pytest.raises(RefusedError, match="no head"):
+        find_free_answer(ledger, HASH, "total")
+    with pytest.raises(RefusedError, match="no head"):
+        reserve(ledger)
+
+
+def test_an_older_copy_under_a_running_ledger_hands_out_no_stored_answer(place: Place) -> None:
+    ledger = place.create()
+    release(ledger)
+    ledger.close()
+    shutil.copy(place.path, older := place.folder / "backup")
+    again = place.open()
+    release(again, "0.9")
+    again.close()
+    shutil.copy(older, place.path)
+    with pytest.raises(RefusedError, match="older copy"):
+        find_free_answer(again, HASH, "total")  # it connects anew
+
+
 def test_another_ledger_of_the_same_length_is_refused(place: Place, tmp_path: Path) -> None:
     mine, other = place.create(), Place(tmp_path / "other")
     release(mine)

@@ -6,6 +6,7 @@ import pytest
 
 from dither.catalog import parse
 from dither.data.register.public import list_keys
+from dither.errors import RefusedError
 from dither.plan import carry_degrees
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
@@ -153,3 +154,11 @@ def test_the_rules_of_a_version_are_stored_where_they_are_not_the_first():
     assert "rules" not in FACTS.to_json() and Facts.from_json(FACTS.to_json()).rules == FIRST_RULES
     facts = Facts(rules=NEWEST_RULES)
     assert Facts.from_json(facts.to_json()) == facts
+
+
+def test_a_version_of_newer_rules_is_refused():
+    """An older dither beside a newer one would sell answers that the newer one never looks for, or
+    reads with less noise than they have."""
+    for rules in (NEWEST_RULES + 1, 0, None, "2"):
+        with pytest.raises(RefusedError, match="upgrade this one"):
+            Facts.from_json({**Facts(rules=NEWEST_RULES).to_json(), "rules": rules})

@@ -3,7 +3,8 @@
 A source counted or added up the same rows of the version that is registered now, and was paid by
 every pot on the path of the pot that asks; with the policy `global` the total has paid for all.
 What a source measured is rebuilt from its stored request and priced again: only where that gives
-the key under which the release is stored are its mechanisms known, and only then is it used.
+the key under which the release is stored, and the first rules do not give the same key to other
+noise, are its mechanisms known, and only then is it used.
 Proof: docs/proofs/workloads.md#earlier-releases.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.earlier_rules import has_other_noise
 from dither.errors import DitherError
 from dither.plan.algebra import Cells, Linear, Plan, to_json
 from dither.plan.stored_queries import read_query
@@ -82,11 +84,13 @@ def _is_over(record: Record, rows: dict[str, Any]) -> bool:
 
 
 def _rebuild(kernel: Kernel, reports: Reports, record: Record) -> Iterator[Release]:
-    """The release of a record, where it is rebuilt to the same key."""
+    """The release of a record, where it is rebuilt to the same key, and the key says its noise."""
     try:
         request = _read_request(record.public["request"])
         priced = kernel.price_at(request, kernel.ledger.view(record.pot))
     except (ValueError, DitherError):
+        return
+    if has_other_noise(kernel, priced):
         return
     stored = reports.release(record.seq)
     if stored is not None and priced.key == record.request_hash:

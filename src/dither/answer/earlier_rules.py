@@ -9,8 +9,11 @@ that were there before.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dither.answer.curator_access import Pricer
 from dither.catalog import Catalog, Id
-from dither.errors import RefusedError
+from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import (
     Call,
     Cells,
@@ -24,13 +27,15 @@ from dither.plan.algebra import (
     Scan,
     nodes_of,
 )
-from dither.plan.analyse import Analysed
+from dither.plan.analyse import FIRST_RULES, Analysed
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.conditions import columns_of
 from dither.plan.domain import Domain
 from dither.plan.stability.owned import ROWS, Owned
 from dither.privacy.kernel.families import FAMILIES, FIRST_LAWS
+from dither.privacy.kernel.release import Priced
 from dither.privacy.kernel.request import Request
+from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 
 
@@ -55,6 +60,40 @@ def has_newer_laws(request: Request) -> bool:
     If it names none, the same request was the best before: the newer ones were only added.
     """
     return any(FAMILIES[step.family].laws > FIRST_LAWS for step in request.steps)
+
+
+def has_other_noise(kernel: Pricer, priced: Priced) -> bool:
+    """Whether a priced request has, by the first rules, the same key and other noise.
+
+    What is stored under its key may then have either: the key holds losses, and those of noise on
+    several cells do not say its scale. Where the registered version has no answers of the first
+    rules, it never has.
+    """
+    if priced.version.facts.rules >= priced.version.rules:
+        return False
+    try:
+        first = kernel.price_at(priced.request, priced.view, FIRST_RULES)
+    except DitherError:  # what the first rules refused was never answered
+        return False
+    mechanisms = [step.mechanism for step in priced.steps]
+    return first.key == priced.key and [step.mechanism for step in first.steps] != mechanisms
+
+
+def double_weights(kernel: Pricer, priced: Priced) -> Priced:
+    """The same request under another key.
+
+    The key holds weights, of which only the ratios count.
+    """
+    request = priced.request
+    steps = tuple(replace(step, weight=2 * step.weight) for step in request.steps)
+    return kernel.price_at(replace(request, steps=steps), priced.view)
+
+
+def price_apart(kernel: Pricer, request: Request, view: LedgerView) -> Priced:
+    """Price a request by the newest rules; under another key than the first rules have for it,
+    where they have other noise."""
+    priced = kernel.price_at(request, view)
+    return double_weights(kernel, priced) if has_other_noise(kernel, priced) else priced
 
 
 def _is_bound_otherwise(node: Plan) -> bool:

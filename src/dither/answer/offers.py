@@ -14,7 +14,7 @@ from typing import Any
 from dither.answer.asked import Asked, Bound, bind_question
 from dither.answer.choose_mechanism import Offered, choose_mechanisms
 from dither.answer.curator_access import Pricer
-from dither.answer.earlier_rules import has_newer_laws, was_priced_otherwise
+from dither.answer.earlier_rules import double_weights, has_newer_laws, was_priced_otherwise
 from dither.answer.preview_columns import Terms, list_half_widths
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.split import check_weights
@@ -148,17 +148,13 @@ class Offers:
     def _tell_apart(self, offered: Offered, first: Offered | None) -> Offered:
         """The same offer under another key, where an earlier one with more noise has its key.
 
-        The key holds losses, which may not say the scale of the noise. It also holds weights, of
-        which only the ratios count: twice all weights is the same offer under a key of its own.
+        The key holds losses, which may not say the scale of the noise.
         """
         if first is None or first.priced.key != offered.priced.key:
             return offered
         if _list_mechanisms(first) == _list_mechanisms(offered):
             return offered
-        request = offered.priced.request
-        steps = tuple(replace(step, weight=2 * step.weight) for step in request.steps)
-        marked = replace(request, steps=steps)
-        return replace(offered, priced=self._kernel.price_at(marked, offered.priced.view))
+        return replace(offered, priced=double_weights(self._kernel, offered.priced))
 
     def offer_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered:
         """The offer for a bound or limit that is bought."""

@@ -475,8 +475,14 @@ class ServedDataset:
         )
 
     def _price(self, request: Request, rules: int) -> Priced:
-        """Price a request by the newest version."""
+        """Price a request by the newest version.
+
+        Where no answer of it was sold by earlier rules, these would say another noise than an
+        answer has that is stored under the same key.
+        """
         view = self._curator.view(request.pot)
+        if rules < self._curator.kernel.version.facts.rules:
+            raise ParameterError("no answer of this version was sold by earlier rules: ask again")
         return self._curator.kernel.price_at(replace(request, context="asked"), view, rules)
 
 

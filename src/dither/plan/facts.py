@@ -117,18 +117,25 @@ class Facts:
             for name, listed in (("lists", self.lists), ("texts", self.texts))
         }
         return {
-            name: told
-            for name, told in document.items()
-            if told or name in ("multiplicities", "lists")
+            name: entries
+            for name, entries in document.items()
+            if entries or name in ("multiplicities", "lists")
         }
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Facts:
-        """Read stored facts. Raises RefusedError for any other version than 1."""
+        """Read stored facts. Raises RefusedError for any other version than 1.
+
+        Newer rules than those of this software are refused too: it would sell answers by its own,
+        and nobody would look for them there.
+        """
         if tree == {"v": 1}:  # of versions before public tables
             return NO_FACTS
-        if tree.get("type") != "facts" or tree.get("v") != 1:
-            raise RefusedError("not stored facts of version 1", rule=PrivacyRule.PUBLIC_FACTS)
+        if tree.get("type") != "facts" or tree.get("v") != 1 or tree.get("rules", 1) not in (1, 2):
+            raise RefusedError(
+                "not facts that this dither knows: a newer one stored them, upgrade this one",
+                rule=PrivacyRule.PUBLIC_FACTS,
+            )
         lists, texts = (
             tuple(
                 (entry["table"], entry["column"], tuple(entry["labels"]))

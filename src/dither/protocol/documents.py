@@ -6,6 +6,8 @@ set of stored classes, with exactly their fields. The kernel checks them once mo
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -18,12 +20,15 @@ from dither.catalog import storage
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError, UnavailableError
 from dither.plan.algebra import (
     Aggregate,
+    Cells,
     Condition,
     Expression,
     JointScores,
+    Keys,
     Linear,
     Named,
     Plan,
+    Quantiles,
     Query,
     Scores,
 )
@@ -110,6 +115,12 @@ _NODES = (
 )
 MOST_OPERATOR_NUMBERS = 10_000_000
 """Cells and numbers of all operators of one request: their norms are computed to price it."""
+MOST_REPEATED_CHARACTERS = 1 << 25
+"""Characters of queries that several steps name, counted for each step. The most that a question in
+SQL has are nine million."""
+_CHECKED_TIMES = 8
+"""So many times longer than counts and sums take operators, utilities and functions of vectors,
+which are checked for every step."""
 
 
 def write_request(request: Request) -> RequestDocument:
@@ -171,6 +182,7 @@ def read_request(document: RequestDocument) -> Request:
         for step in document.steps
     )
     _check_common_denominator(steps)
+    _check_repeated(document, queries)
     _check_operators(steps)
     price = document.price
     return Request(
@@ -197,6 +209,24 @@ def _check_common_denominator(steps: Sequence[Step]) -> None:
                 f"the shares of a request have a common denominator of more than "
                 f"{MOST_RATIO_DIGITS:,} digits: round them, as in 0.5 or 1/3"
             )
+
+
+def _check_repeated(document: RequestDocument, queries: Sequence[Query]) -> None:
+    """Refuse many steps over one long query.
+
+    On the wire it stands once. Each step writes it again into what is hashed, stored and bounded: a
+    thousand steps over half a million characters would take gigabytes.
+    """
+    characters = 0
+    for position, steps in Counter(step.query for step in document.steps).items():
+        if steps > 1:
+            times = 1 if isinstance(queries[position], (Cells, Keys, Quantiles)) else _CHECKED_TIMES
+            characters += steps * times * len(json.dumps(document.queries[position]))
+    if characters > MOST_REPEATED_CHARACTERS:
+        raise ParameterError(
+            "the steps of this request repeat long queries too often to be priced at once: send "
+            "fewer steps, or shorter queries"
+        )
 
 
 def _check_operators(steps: Sequence[Step]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dither.answer.curator_access import CuratorAccess, Pricer
+from dither.answer.earlier_rules import price_apart
 from dither.answer.intervals import read_level
 from dither.answer.quote import quote_charge
 from dither.canonical import Number, exact
@@ -92,7 +93,7 @@ class AskedHistogram:
         threshold = find_threshold(self._curator.kernel, cells, epsilon)
         query = BlockCounts(cells, self.score, threshold, self.tree_share)
         request = Request((Step(query, "adaptive_blocks", Fraction(1)),), self.price, self.pot)
-        return self._curator.kernel.price_at(request, self._view)
+        return price_apart(self._curator.kernel, request, self._view)
 
     def preview(self) -> HistogramPreview:
         """Price and noise. Reads no data and spends nothing."""

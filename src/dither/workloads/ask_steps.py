@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.answer.curator_access import CuratorAccess
+from dither.answer.earlier_rules import price_apart
 from dither.answer.quote import quote_charge
 from dither.canonical import decimal_text, fraction_text
 from dither.errors import BudgetError, DitherError
@@ -46,7 +47,7 @@ class StepAsker:
     def price(self, query: Query, family: str, price: Price) -> Priced:
         """Price a request of one step. The price is the same for every database."""
         request = Request((Step(query, family, Fraction(1)),), price, self.pot)
-        return self.curator.kernel.price_at(request, self.view)
+        return price_apart(self.curator.kernel, request, self.view)
 
     def release(self, priced: Priced) -> Release:
         """Charge for a request and measure it, or return its stored answer for free."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from dither.answer.choose_mechanism import list_families
 from dither.answer.curator_access import Pricer
+from dither.answer.earlier_rules import double_weights, has_other_noise
 from dither.errors import DitherError, ParameterError, RefusedError
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Linear
@@ -192,6 +193,8 @@ def _offer_best(
     if scale > 1:
         request = make_request(bound, plan, family, price, pot, scale)
         priced = kernel.price_at(request, view)
+    if has_other_noise(kernel, priced):
+        priced = double_weights(kernel, priced)
     unit = _find_unit(plan, read_variances(priced) / scale**2, noise)
     lower = unit * find_lower_bound(bound)
     return WorkloadOffer(bound, plan, noise, priced, scale, lower, (*reasons, *plan.reasons))

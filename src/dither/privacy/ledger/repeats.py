@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dither.errors import RefusedError
+from dither.privacy.ledger import rows
+from dither.privacy.ledger.location import missing_head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Found, LedgerView
 from dither.privacy.ledger.store import Ledger
+from dither.rules import PrivacyRule
 
 
 class Repeat(NamedTuple):
@@ -25,7 +29,7 @@ def read_repeat(ledger: Ledger, request_hash: str, pot: str) -> Repeat | None:
     """Read all that a repeat needs, in one transaction.
 
     None where the pot is not open or nothing is stored. Raises RefusedError where the ledger lacks
-    the entry that its head names.
+    the entry that its head names, and where it has no head: it may be an older copy.
     """
     anchor = ledger._head.read()  # before the snapshot, which is then as new as the head
     with ledger._database.transaction(write=False) as transaction:
@@ -33,9 +37,13 @@ def read_repeat(ledger: Ledger, request_hash: str, pot: str) -> Repeat | None:
         answer = ledger._find(transaction, terms, request_hash, pot) if pot in terms else None
         if answer is None:
             return None
+        if anchor is None:
+            raise RefusedError(
+                missing_head(ledger._head.path, rows.last(transaction)), rule=PrivacyRule.ROLLBACK
+            )
         return Repeat(
             ledger._view(transaction, terms, pot),
             answer,
             ledger._settled(transaction, terms, [pot])[pot],
-            anchor is not None and not ledger._follow(transaction, anchor).entries,
+            not ledger._follow(transaction, anchor).entries,
         )
