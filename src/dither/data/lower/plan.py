@@ -1,9 +1,13 @@
 """An analysed plan as one SQL statement.
 
-It is the tree that was analysed, node by node, and nothing else.
+It is the tree that was analysed, node by node, and nothing else; columns that nobody reads may be
+left out of it before (`keep_columns`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
 
 from dither.data.lower.distinct import distinct_sql
 from dither.data.lower.filter import filter_sql
@@ -32,7 +36,21 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import Analysed
+from dither.plan.stability import Owned
 from dither.rules import PrivacyRule
+
+
+def keep_columns(rows: Analysed, names: Set[str]) -> Analysed:
+    """The same nodes without the columns of other names, where the rows stay the same without them.
+
+    DISTINCT reads all columns of its rows, and rows without an owner are nothing but columns.
+    """
+    is_bare = not isinstance(rows.node, Owned) and names.isdisjoint(rows.columns)
+    if is_bare or isinstance(rows.plan, Distinct):
+        names = {*names, *rows.columns}
+    columns = {column: rows.columns[column] for column in rows.columns if column in names}
+    sources = tuple(keep_columns(source, names) for source in rows.sources)
+    return replace(rows, columns=columns, sources=sources)
 
 
 def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:

@@ -100,9 +100,6 @@ class PostgresEngine:
             raise MeasureError("the question could not be compiled") from None
         return str(min(candidates)[1])
 
-    def forget(self, run: str) -> None:
-        """Nothing is kept."""
-
     def fetch_rows(self, run: str) -> list[tuple[int, ...]]:
         """Run a statement and return its few rows as tuples of exact integers."""
         rows, _ = self._fetch(run)
