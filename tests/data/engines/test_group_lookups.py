@@ -17,6 +17,7 @@ from dither.plan.algebra import (
     Count,
     CountUnits,
     Filter,
+    IsNull,
     Join,
     Maximum,
     Minimum,
@@ -99,6 +100,20 @@ def test_rows_are_those_of_the_oracle(copy, plan, monkeypatch):
     assert "LATERAL" not in write_sql(copy, plan, POSTGRES)
     monkeypatch.setattr(copy.measurer.engine, "dialect", LOOKUPS)
     assert copy.rows(plan) == expected
+
+
+UNMATCHED = [
+    Filter(meet(VISITS, group(ITEMS, "visit"), "visit", kind="left"), IsNull("rows")),
+    Filter(meet(FEW, group(MANY, "visit"), "visit", kind="left"), IsNull("rows")),
+    Filter(meet(VISITS, group(FEW, "diag", column="cost"), "diag", kind="left"), IsNull("rows")),
+]
+
+
+@pytest.mark.parametrize("plan", UNMATCHED)
+def test_rows_without_a_match_are_found_without_groups(copy, plan):
+    assert copy.rows(plan) == copy.expected(plan)
+    texts = {write_sql(copy, plan, dialect) for dialect in (POSTGRES, LOOKUPS)}
+    assert len(texts) == 1 and all("NOT EXISTS" in text for text in texts)
 
 
 @pytest.mark.parametrize("plan", JOINS)
