@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import dumps
 from dither.catalog import Catalog
 from dither.data.engines.choose import open_copy
 from dither.data.engines.interface import Compiled, CopyEngine, MeasureError
@@ -282,7 +281,7 @@ class Measurer:
         Quantiles of few points are counted in an array. Columns that the query names nowhere are
         not carried: to look them up in every SELECT takes longer than to run a short statement.
         """
-        texts = frozenset(dumps(query.tree).split('"'))  # all names, and more
+        texts = frozenset(str(query.tree).split("'"))  # all plain names, and more
         rows = keep_columns(self._analyses.analyse_rows(query.plan), texts)
         with writing_in(dialect or self.engine.dialect):
             if isinstance(query, UnitVectors):
