@@ -119,6 +119,7 @@ EXAMPLES: dict[str, list[Call]] = {
         c("index_in", NOTE, t("it's"), t("A"), t("abc")),
         c("index_in", c("label", COUNTY), t("oak"), t("ash")),
         c("coalesce", c("index_in", NOTE, t("a b")), n(7)),
+        c("index_in", NOTE, t("\x01"), t("a\x01b\x02"), t("\u0301a b"), t("a b"), t("|")),
     ],
     "parse_integer": [c("parse_integer", NOTE, n(-5), n(20)), c("parse_integer", DIAG, n(0), n(9))],
     "year": [c("year", DAY), c("year", day("0001-01-01"))],

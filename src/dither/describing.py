@@ -12,7 +12,7 @@ from dither.answer.describe_tables import (
 )
 from dither.answer.history import History
 from dither.catalog import Catalog
-from dither.privacy.kernel.windows import horizon
+from dither.catalog.explain import horizon
 from dither.publish.budget import PotBalances
 from dither.publish.library import LIBRARY, ConnectionBalances
 

@@ -17,6 +17,7 @@ from dither.answer.earlier_releases import list_earlier_releases
 from dither.answer.history import History, read_history
 from dither.answer.question_log import read_questions, record_question
 from dither.catalog import Catalog
+from dither.catalog.explain import horizon
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
 from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
@@ -25,7 +26,6 @@ from dither.plan.algebra import Cells, Plan
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
-from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances

@@ -14,18 +14,9 @@ _JOINERS = "\u200c\u200d"
 SUSPECT = re.compile(r"[^\x20-\x7e]")
 
 
-def escape_label(text: str) -> str:
-    r"""A text on one line of a terminal: characters that hide, move or reverse others are spelt
-    out.
-
-    >>> print(escape_label("a\x1b[2J\u202eb\nc"))
-    a\x1b[2J\u202eb\nc
-    """
-    return SUSPECT.sub(_spell_label_character, text)
-
-
 def escape_lines(text: str) -> str:
-    r"""A text of several lines on a terminal: as a label, but line feeds and tabs stay.
+    r"""A text of several lines on a terminal: what hides, moves or reverses others is spelt out,
+    but line feeds and tabs stay.
 
     >>> print(escape_lines("SELECT 1\x1b[2J\nFROM t"))
     SELECT 1\x1b[2J
@@ -40,14 +31,15 @@ def is_hidden(character: str) -> bool:
     return not character.isprintable() and character not in _JOINERS
 
 
-def _spell_label_character(match: re.Match[str]) -> str:
+def spell_character(match: re.Match[str]) -> str:
+    """Spell a matched character out where it is hidden."""
     character = match.group()
     return _spell(character) if is_hidden(character) else character
 
 
 def _spell_line_character(match: re.Match[str]) -> str:
     character = match.group()
-    return character if character in "\n\t" else _spell_label_character(match)
+    return character if character in "\n\t" else spell_character(match)
 
 
 def _spell(character: str) -> str:

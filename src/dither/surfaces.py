@@ -11,7 +11,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dither.escape import SUSPECT, escape_label, escape_lines, is_hidden
+from dither.escape import SUSPECT, escape_lines, is_hidden, spell_character
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -30,6 +30,16 @@ _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """What a spreadsheet takes for the start of a formula; the last four are the wide forms."""
 PLOT_TEXT: dict[str, Any] = {"parse_math": False, "usetex": False}
 """Properties of matplotlib texts that hold labels: neither formulas nor TeX."""
+
+
+def escape_label(text: str) -> str:
+    r"""A text on one line of a terminal: characters that hide, move or reverse others are spelt
+    out.
+
+    >>> print(escape_label("a\x1b[2J\u202eb\nc"))
+    a\x1b[2J\u202eb\nc
+    """
+    return SUSPECT.sub(spell_character, text)
 
 
 def make_rich_text(text: str) -> Text:

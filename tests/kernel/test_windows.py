@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from dither import steward
 from dither.audit import naive
 from dither.catalog import Catalog, parse
+from dither.catalog.explain import horizon
 from dither.cli.main import app
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError
 from dither.plan.algebra import (
@@ -44,7 +45,7 @@ from dither.plan.analyse import analyse
 from dither.privacy.charges.conversions import epsilon_from_rho
 from dither.privacy.kernel import windows
 from dither.privacy.kernel.lease import Lease
-from dither.privacy.kernel.windows import horizon, touched, windows_of
+from dither.privacy.kernel.windows import touched, windows_of
 from dither.privacy.ledger import Rule
 from dither.publish.budget import convert_over_windows
 from tests.datasets import monthly_clinic

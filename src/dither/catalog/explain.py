@@ -97,7 +97,7 @@ def _describe_protected(catalog: Catalog) -> str:
 
 
 def horizon(catalog: Catalog) -> int | None:
-    """Count the windows within the bounds of the window's column.
+    """Count the windows within the bounds of the window's column: W of the papers.
 
     No person can be in more.
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
+from dither.catalog.explain import horizon
 from dither.cli.datasets import CatalogOrNone, find_catalog, show_datasets
 from dither.cli.large_epsilon import Yes, check_cap
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.status import describe_suspension
 from dither.errors import ParameterError
-from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Pot
 from dither.publish.budget import PotBalances
 from dither.state import State

@@ -10,10 +10,10 @@ import typer
 
 from dither import steward
 from dither.accounting.expressions import parse
+from dither.catalog.explain import horizon
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import StateFolder
 from dither.errors import ParameterError
-from dither.privacy.kernel.windows import horizon
 from dither.publish.interpret import Meaning, interpret_loss, interpret_pot
 from dither.publish.interpret import interpret as meaning_of
 from dither.state import State

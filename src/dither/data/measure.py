@@ -15,6 +15,7 @@ from dither.data.engines.choose import open_copy
 from dither.data.engines.interface import Compiled, CopyEngine, MeasureError
 from dither.data.lower.cells import Spots, query_sql, spots, spots_sql
 from dither.data.lower.dialect import Dialect, writing_in
+from dither.data.lower.plan import keep_columns
 from dither.data.quoting import name
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.select import read_batches, vectors_sql
@@ -93,26 +94,19 @@ class Measurer:
             return compiled.sql
         sql = self._write_sql(query, _ANY_KEY)
         is_fixed = not is_sampled(query)
-        self._make_room()
+        if len(self._compiled) >= MOST_COMPILED:
+            self._compiled.clear()  # the engine keeps statements until their names are used again
         # quantiles and vectors are read as they come, which the engine does not do for statements
         # that it keeps
         is_kept = is_fixed and not isinstance(query, (Quantiles, UnitVectors))
         run = self.engine.compile(
-            f"dither_{key}",
+            f"dither_{len(self._compiled)}",
             sql,
             is_kept=is_kept,
             rewrite=lambda dialect: self._write_sql(query, _ANY_KEY, dialect),
         )
         self._compiled[key] = Compiled(sql, run if is_fixed else None)
         return sql
-
-    def _make_room(self) -> None:
-        """Forget all compiled statements once there are MOST_COMPILED of them."""
-        if len(self._compiled) >= MOST_COMPILED:
-            for statement in self._compiled.values():
-                if statement.run is not None:
-                    self.engine.forget(statement.run)
-            self._compiled.clear()
 
     def read_public(self, table: str, most_rows: int) -> Any:
         """The rows of a public table as they are pinned, at most so many: integers on the grid of
@@ -284,9 +278,11 @@ class Measurer:
     ) -> str:
         """Write the SQL of a query, in the engine's own dialect unless another is given.
 
-        Quantiles of few points are counted in an array.
+        Quantiles of few points are counted in an array. Columns that the query names nowhere are
+        not carried: to look them up in every SELECT takes longer than to run a short statement.
         """
-        rows = self._analyses.analyse_rows(query.plan)
+        texts = frozenset(str(query.tree).split("'"))  # all plain names, and more
+        rows = keep_columns(self._analyses.analyse_rows(query.plan), texts)
         with writing_in(dialect or self.engine.dialect):
             if isinstance(query, UnitVectors):
                 self._check_vectors()

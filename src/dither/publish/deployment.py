@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.catalog import Catalog, Column, Id
-from dither.privacy.kernel.windows import horizon
+from dither.catalog.explain import horizon
 from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.pot_tree import worst_case
 from dither.privacy.ledger.reports import Record

@@ -13,7 +13,7 @@ from typing import Any
 
 from dither.canonical import Number, decimal_text, exact
 from dither.catalog import Catalog
-from dither.catalog.explain import ASSERTED
+from dither.catalog.explain import ASSERTED, horizon
 from dither.catalog.storage import from_json
 from dither.errors import DitherError, ParameterError, RefusedError
 from dither.given_numbers import as_float
@@ -21,7 +21,7 @@ from dither.privacy.kernel.kernel import Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.parts import check_blocks
 from dither.privacy.kernel.request import Request
-from dither.privacy.kernel.windows import horizon, windows_of
+from dither.privacy.kernel.windows import windows_of
 from dither.privacy.ledger import Pot, Registered, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case

@@ -17,6 +17,7 @@ from dither.plan.algebra import (
     Count,
     CountUnits,
     Filter,
+    IsNull,
     Join,
     Maximum,
     Minimum,
@@ -101,6 +102,20 @@ def test_rows_are_those_of_the_oracle(copy, plan, monkeypatch):
     assert copy.rows(plan) == expected
 
 
+UNMATCHED = [
+    Filter(meet(VISITS, group(ITEMS, "visit"), "visit", kind="left"), IsNull("rows")),
+    Filter(meet(FEW, group(MANY, "visit"), "visit", kind="left"), IsNull("rows")),
+    Filter(meet(VISITS, group(FEW, "diag", column="cost"), "diag", kind="left"), IsNull("rows")),
+]
+
+
+@pytest.mark.parametrize("plan", UNMATCHED)
+def test_rows_without_a_match_are_found_without_groups(copy, plan):
+    assert copy.rows(plan) == copy.expected(plan)
+    texts = {write_sql(copy, plan, dialect) for dialect in (POSTGRES, LOOKUPS)}
+    assert len(texts) == 1 and all("NOT EXISTS" in text for text in texts)
+
+
 @pytest.mark.parametrize("plan", JOINS)
 def test_the_integers_are_the_same_whichever_is_run(copy, plan):
     query = Cells(plan, (), (Count(), CountUnits()))
@@ -135,6 +150,16 @@ def test_the_cheaper_statement_is_run(copy):
         assert run == BY_INDEX + LOOKED_UP
     finally:
         engine.connection.execute("RESET enable_seqscan")
+
+
+def test_a_loop_over_no_rows_needs_no_index(copy):
+    """The rows of a join of which only those without a match are asked for."""
+    nothing = "SELECT visit AS other, count(*) FROM items GROUP BY 1"
+    sql = (
+        f"SELECT count(other) FROM visits LEFT JOIN (SELECT * FROM ({nothing}) WHERE FALSE) ON TRUE"
+    )
+    run = copy.measurer.engine.compile("name", sql, is_kept=False, rewrite=lambda _: sql)
+    assert run == BY_INDEX + sql
 
 
 def test_groups_that_are_not_looked_up_in_an_index_are_computed_all_at_once(copy):

@@ -150,20 +150,12 @@ class DuckDBEngine:
     def compile(self, name: str, sql: str, *, is_kept: bool, **_: object) -> str:
         """Check a statement, and keep it under `name` where that is asked for."""
         try:
-            if is_kept:
-                self.connection.execute(f"PREPARE {name} AS {sql}")
-                return f"EXECUTE {name}"
-            self.connection.execute(f"EXPLAIN {sql}").fetchall()
-            return sql
+            self.connection.execute(f"PREPARE {name} AS {sql}")
+            return f"EXECUTE {name}" if is_kept else sql
         except duckdb.Error:
             raise MeasureError("the question could not be compiled") from None
         except RuntimeError as error:
             raise_interrupt(error)
-
-    def forget(self, run: str) -> None:
-        """Forget a kept statement; nothing else is kept."""
-        if run.startswith("EXECUTE "):
-            self.connection.execute(run.replace("EXECUTE", "DEALLOCATE", 1))
 
     def fetch_rows(self, run: str) -> list[tuple[int, ...]]:
         """Run a statement and return its few rows as tuples of exact integers."""

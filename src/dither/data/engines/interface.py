@@ -44,11 +44,9 @@ class CopyEngine(Protocol):
         """Check a statement against the copy's schema, without reading a row.
 
         `rewrite` writes the same statement in another dialect of the engine, where one may be
-        quicker. Returns what to run: a text, or the name under which the engine keeps it.
+        quicker. Returns what to run: a text, or the name under which the engine keeps it until
+        another statement takes that name.
         """
-
-    def forget(self, run: str) -> None:
-        """Forget a statement that `compile` kept under a name."""
 
     def fetch_rows(self, run: str) -> list[tuple[int, ...]]:
         """Run a statement and return its few rows of integers."""

@@ -55,21 +55,9 @@ class Dialect:
         """Name the type of a stored column, given DuckDB's word for it."""
         return kind
 
-    def try_cast(self, value: str, kind: str) -> str:
-        """Write a cast that is null where it would fail; `kind` is DuckDB's word."""
-        return f"TRY_CAST({value} AS {self.type_name(kind)})"
-
-    def trim_blanks(self, value: str) -> str:
-        """Write a text without the spaces at both ends."""
-        return f"trim({value}, ' ')"
-
     def full_match(self, value: str, pattern: str) -> str:
         """Write whether all of a text matches a regular expression."""
         return f"regexp_full_match({value}, {text(pattern)})"
-
-    def find_text(self, value: str, part: str) -> str:
-        """Write the position of a text in another, from 1; 0 where it is not in it."""
-        return f"strpos({value}, {self.text(part)})"
 
     def truth(self, condition: str, kind: str = "BIGINT") -> str:
         """Write 1 for true and 0 for false; unknown stays null."""

@@ -15,7 +15,7 @@ from dither.data.lower.columns import (
 )
 from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
-from dither.plan.algebra import Join, PerUnit
+from dither.plan.algebra import Filter, IsNull, Join, PerUnit
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned
 
@@ -27,6 +27,18 @@ def join_sql(
 
     The private left input is the preserved one.
     """
+    kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
+    condition = write_condition(plan, operands)
+    if dialect().looks_up_groups and isinstance(operands[1].plan, PerUnit):
+        # OFFSET 0 keeps the condition in the subquery: so only groups that it meets are computed
+        right = f"SELECT * FROM ({right}) AS r WHERE {condition} OFFSET 0"
+        kind = f"{kind} LATERAL"
+    outputs = _list_outputs(plan, operands, here)
+    return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
+
+
+def _list_outputs(plan: Join, operands: tuple[Analysed, ...], here: Analysed) -> str:
+    """Write the columns of a row l of the left input beside its match r, which may be missing."""
     from_left = list_carried(operands[0].node, operands[0].columns)
     from_right = [
         column for column in list_carried(here.node, here.columns) if column not in from_left
@@ -37,13 +49,41 @@ def join_sql(
         domain = here.columns.get(column)
         kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
         outputs += f", {kept} AS {name(column)}"
-    kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
-    condition = write_condition(plan, operands)
-    if dialect().looks_up_groups and isinstance(operands[1].plan, PerUnit):
-        # OFFSET 0 keeps the condition in the subquery: so only groups that it meets are computed
-        right = f"SELECT * FROM ({right}) AS r WHERE {condition} OFFSET 0"
-        kind = f"{kind} LATERAL"
-    return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
+    return outputs
+
+
+def find_unmatched(rows: Analysed) -> bool:
+    """Whether a filter keeps the rows of a left join that no group of their owner meets.
+
+    A group has rows and its number of rows is never null, so it is null where there is no match.
+    """
+    match rows.plan:
+        case Filter(Join(_, PerUnit(_, keys, aggregates), on, "left"), IsNull(column)):
+            groups = rows.sources[0].sources[1].columns
+            return (
+                {*keys} == {right for _, right in on}
+                and column in [named.name for named in aggregates]
+                and not groups[column].nullable
+            )
+    return False
+
+
+def unmatched_sql(
+    plan: Join,
+    left: str,
+    right: str,
+    ungrouped: str,
+    operands: tuple[Analysed, ...],
+    here: Analysed,
+) -> str:
+    """Write the SELECT of the rows of a left join that have no match: NOT EXISTS.
+
+    No group is made: `right` only gives its columns, which are null.
+    """
+    match = f"SELECT 1 FROM ({ungrouped}) AS r WHERE {write_condition(plan, operands)}"
+    empty = f"(SELECT * FROM ({right}) AS r WHERE FALSE) AS r ON TRUE"
+    joined = f"SELECT {_list_outputs(plan, operands, here)} FROM ({left}) AS l LEFT JOIN {empty}"
+    return f"{joined} WHERE NOT EXISTS ({match})"
 
 
 def write_condition(plan: Join, operands: tuple[Analysed, ...]) -> str:

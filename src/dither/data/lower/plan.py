@@ -1,14 +1,18 @@
 """An analysed plan as one SQL statement.
 
-It is the tree that was analysed, node by node, and nothing else.
+It is the tree that was analysed, node by node, and nothing else; columns that nobody reads may be
+left out of it before (`keep_columns`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+from dataclasses import replace
+
 from dither.data.lower.distinct import distinct_sql
 from dither.data.lower.filter import filter_sql
 from dither.data.lower.group import group_sql
-from dither.data.lower.join import join_sql
+from dither.data.lower.join import find_unmatched, join_sql, unmatched_sql
 from dither.data.lower.limit_groups import limit_sql
 from dither.data.lower.limit_total import limit_total_sql
 from dither.data.lower.per_unit import find_met_groups, join_groups_sql, per_unit_sql
@@ -32,20 +36,41 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import Analysed
+from dither.plan.stability import Owned
 from dither.rules import PrivacyRule
 
 
-def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
+def keep_columns(rows: Analysed, names: Set[str]) -> Analysed:
+    """The same nodes without the columns of other names, where the rows stay the same without them.
+
+    DISTINCT reads all columns of its rows, and rows without an owner are nothing but columns.
+    """
+    is_bare = not isinstance(rows.node, Owned) and names.isdisjoint(rows.columns)
+    if is_bare or isinstance(rows.plan, Distinct):
+        names = {*names, *rows.columns}
+    columns = {column: rows.columns[column] for column in rows.columns if column in names}
+    sources = tuple(keep_columns(source, names) for source in rows.sources)
+    return replace(rows, columns=columns, sources=sources)
+
+
+def plan_sql(
+    rows: Analysed, sample_key: bytes | None = None, *, only_unmatched: bool = False
+) -> str:
     """Write the SELECT of a plan's rows, in no order.
 
     A sample of units is drawn by `sample_key`, the key of this release; RefusedError without one.
+    `only_unmatched`: of a left join, which is `rows`, only those without a match.
     """
     plan = rows.plan
-    sources = [plan_sql(source, sample_key) for source in rows.sources]
+    unmatched = find_unmatched(rows)
+    sources = [plan_sql(source, sample_key, only_unmatched=unmatched) for source in rows.sources]
     match plan:
         case Scan():
             return scan_sql(plan, rows)
         case Join():
+            if only_unmatched:
+                right_rows = plan_sql(rows.sources[1].sources[0], sample_key)
+                return unmatched_sql(plan, sources[0], sources[1], right_rows, rows.sources, rows)
             if (repeated := find_repeated_matches(plan, rows.sources)) is not None:
                 matches = plan_sql(repeated, sample_key)
                 return semi_join_sql(plan, sources[0], matches, rows.sources, rows)

@@ -55,7 +55,7 @@ def count_spellings(
         return []
     people = f"SELECT {OWNER} AS person FROM ({owners})"
     if catalog.unit.column is not None:
-        person = f"substr({OWNER}, {dialect().find_text(OWNER, ':')} + 1)"
+        person = f"substr({OWNER}, instr({OWNER}, {dialect().text(':')}) + 1)"
         people = f"SELECT DISTINCT {person} AS person FROM ({owners})"
     folded = fold_spelling("lower(person)")
     alike = f"SELECT count(*) AS n FROM ({people}) GROUP BY {folded} HAVING count(*) > 1"

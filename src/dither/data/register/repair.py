@@ -79,7 +79,7 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
 
     This comes before the null rule and the clamp.
     """
-    raw = dialect().trim_blanks(name(column.name))
+    raw = _trim_blanks(name(column.name))
     if isinstance(column, Id):
         return name(column.name)
     if isinstance(column, Text):
@@ -90,19 +90,19 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
         code = find_label(name(column.name), labels)
         return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({code}, {len(labels)}) END"
     if isinstance(column, Integer):
-        whole = dialect().try_cast(f"split_part({raw}, '.', 1)", "HUGEINT")
-        plain = dialect().try_cast("{}", "HUGEINT")
+        whole = _try_cast(f"split_part({raw}, '.', 1)", "HUGEINT")
+        plain = _try_cast("{}", "HUGEINT")
         return _first(column, PLAIN_INTEGER, plain, INTEGER, whole)
     if isinstance(column, Decimal):
-        number = f"NULLIF({dialect().try_cast(raw, 'DOUBLE')}, CAST('nan' AS DOUBLE))"
-        plain = dialect().try_cast("{}", "DOUBLE")
+        number = f"NULLIF({_try_cast(raw, 'DOUBLE')}, CAST('nan' AS DOUBLE))"
+        plain = _try_cast("{}", "DOUBLE")
         return _first(column, PLAIN_NUMBER, plain, NUMBER, number)
     if isinstance(column, Boolean):
         yes, no = (", ".join(map(dialect().text, words)) for words in (TRUE, FALSE))
         return f"CASE WHEN lower({raw}) IN ({yes}) THEN 1 WHEN lower({raw}) IN ({no}) THEN 0 END"
-    day = dialect().count_days(dialect().try_cast(f"substr({raw}, 1, 10)", "DATE"))
+    day = dialect().count_days(_try_cast(f"substr({raw}, 1, 10)", "DATE"))
     if isinstance(column, Date):
-        plain = dialect().count_days(dialect().try_cast("{}", "DATE"))
+        plain = dialect().count_days(_try_cast("{}", "DATE"))
         return _first(column, PLAIN_DAY, plain, DAY, day)
     assert isinstance(column, Timestamp)
     return (
@@ -119,7 +119,7 @@ def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -
     """
     raw = name(column.name)
     is_plain = dialect().full_match(raw, plain)
-    is_careful = dialect().full_match(dialect().trim_blanks(raw), grammar)
+    is_careful = dialect().full_match(_trim_blanks(raw), grammar)
     return f"CASE WHEN {is_plain} THEN {value.format(raw)} WHEN {is_careful} THEN {careful} END"
 
 
@@ -127,15 +127,15 @@ def _seconds(raw: str, day: str, offset: int) -> str:
     """Write SQL of the seconds UTC of a text of the grammar TIME; fractions of a second are cut."""
 
     def number_at(start: int, length: int = 2) -> str:
-        digits = dialect().try_cast(f"substr({raw}, {start}, {length})", "BIGINT")
+        digits = _try_cast(f"substr({raw}, {start}, {length})", "BIGINT")
         return f"coalesce({digits}, 0)"
 
     seconds = f"CASE WHEN substr({raw}, 17, 1) = ':' THEN {number_at(18)} ELSE 0 END"
     zone = f"regexp_extract(substr({raw}, 17), '{OFFSET}$', 0)"
     digits = f"replace({zone}, ':', '')"
-    hours = f"coalesce({dialect().try_cast(f'substr({digits}, 2, 2)', 'BIGINT')}, 0)"
+    hours = f"coalesce({_try_cast(f'substr({digits}, 2, 2)', 'BIGINT')}, 0)"
     written_minutes = f"NULLIF(substr({digits}, 4, 2), '')"
-    minutes = f"coalesce({dialect().try_cast(written_minutes, 'BIGINT')}, 0)"
+    minutes = f"coalesce({_try_cast(written_minutes, 'BIGINT')}, 0)"
     sign = f"CASE WHEN left({zone}, 1) = '-' THEN -1 ELSE 1 END"
     stated_offset = f"{sign} * ({hours} * 3600 + {minutes} * 60)"
     east = f"CASE WHEN {zone} = '' THEN {offset} WHEN {zone} = 'Z' THEN 0 ELSE {stated_offset} END"
@@ -211,3 +211,13 @@ def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
         low, high = str(column.lower_grid), str(column.upper_grid)
     # a comparison with null is null: the value was then no value of the type, or not there at all
     return f"coalesce({value} < {low} OR {value} > {high}, {raw} IS NOT NULL)"
+
+
+def _try_cast(value: str, kind: str) -> str:
+    """Write a cast that is null where it would fail; `kind` is DuckDB's word."""
+    return f"TRY_CAST({value} AS {dialect().type_name(kind)})"
+
+
+def _trim_blanks(value: str) -> str:
+    """Write a text without the spaces at both ends."""
+    return f"trim(BOTH ' ' FROM {value})"

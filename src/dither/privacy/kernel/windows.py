@@ -85,17 +85,6 @@ def windows_of(catalog: Catalog) -> Windows | None:
     )
 
 
-def horizon(catalog: Catalog) -> int | None:
-    """Count the windows in which one person can have rows; None where the unit is no window.
-
-    The papers call it W.
-    """
-    if catalog.unit.column is None:
-        return None
-    low, high = _registered_span(catalog)
-    return high - low + 1
-
-
 def _registered_span(catalog: Catalog) -> Span:
     """Find the numbers of the first and the last window in which any registered row can lie."""
     return _hull(

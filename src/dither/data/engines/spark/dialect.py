@@ -43,17 +43,9 @@ class SparkDialect(Dialect):
         """Name the type of a stored column."""
         return _TYPES.get(kind, kind)
 
-    def trim_blanks(self, value: str) -> str:
-        """Write a text without the spaces at both ends."""
-        return f"trim(BOTH ' ' FROM {value})"
-
     def full_match(self, value: str, pattern: str) -> str:
         """Write whether all of a text matches; `$` would match before a line's end."""
         return f"({value} RLIKE {self.text(f'{_START}(?:{pattern}){_END}')})"
-
-    def find_text(self, value: str, part: str) -> str:
-        """Write the position of a text in another, from 1."""
-        return f"locate({self.text(part)}, {value})"
 
     def divide(self, top: str, bottom: str, largest: int) -> str:
         """Write a quotient cut towards zero; `div` of decimals is a long, so it is not used."""

@@ -44,9 +44,6 @@ class SparkEngine:
             raise MeasureError("the question could not be compiled") from None
         return sql
 
-    def forget(self, run: str) -> None:
-        """Nothing is kept."""
-
     def fetch_rows(self, run: str) -> list[tuple[int, ...]]:
         """Run a statement and return its few rows as tuples of exact integers."""
         columns = [column.to_pylist() for column in self.fetch_table(run).columns]

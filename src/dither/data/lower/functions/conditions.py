@@ -85,7 +85,11 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "not": lambda a, result: f"1 - {cast(a.sql[0], 1)}",
     "xor": _xor_sql,
     "is_null": lambda a, r: dialect().truth(f"({a.sql[0]} IS NULL)"),
-    "is_not_null": lambda a, r: dialect().truth(f"({a.sql[0]} IS NOT NULL)"),
+    "is_not_null": lambda a, r: dialect().truth(
+        f"({a.sql[0]} IS NOT NULL)"
+        if a.domains[0].nullable or not is_stored(a.domains[0])
+        else "TRUE"  # no row needs a test
+    ),
     "is_true": lambda a, r: f"coalesce({cast(a.sql[0], 1)}, 0)",
     "is_false": lambda a, r: f"1 - coalesce({cast(a.sql[0], 1)}, 1)",
     "is_distinct_from": _distinct_sql,

@@ -72,7 +72,8 @@ def scaled_sql(a: SqlArguments) -> list[str]:
     _, factors = a.common()
     largest = max(abs(end) for interval in scaled(a)[0] for end in interval)
     return [
-        f"({cast(sql, largest)} * {factor})" for sql, factor in zip(a.sql, factors, strict=True)
+        f"({cast(sql, largest)}{f' * {factor}' * (factor != 1)})"
+        for sql, factor in zip(a.sql, factors, strict=True)
     ]
 
 
@@ -88,7 +89,8 @@ def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
             domain.largest * factor for domain, factor in zip(a.domains, factors, strict=True)
         )
         return tuple(
-            f"{cast(sql, largest)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True)
+            cast(sql, largest) + f" * {factor}" * (factor != 1)
+            for sql, factor in zip(a.sql, factors, strict=True)
         )
     if kinds == {"category", "text"}:
         labels = next(domain.labels for domain in a.domains if domain.kind == "category")
