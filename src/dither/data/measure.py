@@ -328,8 +328,11 @@ def is_sampled(query: MeasuredQuery) -> bool:
 
 def _count_equal(batches: list[NDArray[np.int64]]) -> Histogram:
     """The different numbers of all batches, in order, and how often there is each."""
-    numbers = np.sort(np.concatenate([*batches, np.empty(0, np.int32)]))
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    numbers = np.concatenate([*batches, np.empty(0, np.int32)])
+    numbers.sort()
+    is_first = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
     return numbers[starts].astype(np.int64), np.diff(starts, append=len(numbers))
 
 
