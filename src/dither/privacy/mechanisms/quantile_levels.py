@@ -186,9 +186,10 @@ def find_level(levels: RankLevels, missed: int) -> int:
 
 
 def is_kept(levels: RankLevels, missed: int, source: Words) -> bool:
-    """Throw the coin of a proposed cell: 2**level exp(-missed / scale), which is at most 1."""
-    if missed == 0:
-        return True
+    """Throw the coin of a proposed cell: 2**level exp(-missed / scale), which is at most 1.
+
+    It is thrown for every cell, also where it is sure.
+    """
     level = find_level(levels, missed)
     gap = missed / levels.scale
     return decide(lambda bits: exp_minus(gap, bits + level), int(source.words(1)[0]), source)
@@ -199,8 +200,6 @@ def happens(stretches: list[int], rate: int, source: Words) -> bool:
 
     `stretches` are their rates. They change to what is known of them after that.
     """
-    if rate == 0:
-        return False
     for place, stretch in enumerate(stretches):
         stretches[place] = stretch + rate
         if int(uniform_below(stretch + rate, source=source)) < rate:
