@@ -1,8 +1,8 @@
-"""The exact joint law of a quantile mechanism, read off its own code: every race and every uniform
-place is a branch.
+"""The exact joint law of a quantile mechanism, read off its own code: every choice is a branch.
 
-What the code hands to the race (scores, weights, scale) is taken as it is; no score is computed
-here. Rows are not spread inside a cell: the proof holds given those coins.
+The levels that the code finds, and the chance with which it keeps a proposal, are taken as they
+are; no score is computed here. Rows are not spread inside a cell: the proof holds given those
+coins.
 """
 
 from __future__ import annotations
@@ -13,54 +13,24 @@ from unittest import mock
 
 import numpy as np
 
-from dither.privacy.mechanisms import quantile, quantiles
-
-
-class _Branches:
-    """Replays a program, each time along another path of its choices."""
-
-    def __init__(self) -> None:
-        self.path: list[tuple[int, int]] = []  # (taken, of)
-        self.at, self.chance = 0, 1.0
-
-    def choose(self, chances: list[float]) -> int:
-        live = [i for i, p in enumerate(chances) if p > 0]
-        if self.at == len(self.path):
-            self.path.append((0, len(live)))
-        taken = self.path[self.at][0]
-        self.at += 1
-        self.chance *= chances[live[taken]]
-        return live[taken]
-
-    def next(self) -> bool:
-        while self.path and self.path[-1][0] + 1 == self.path[-1][1]:
-            self.path.pop()
-        if not self.path:
-            return False
-        taken, of = self.path[-1]
-        self.path[-1] = (taken + 1, of)
-        self.at, self.chance = 0, 1.0
-        return True
+from dither.privacy.mechanisms import quantile, quantile_ends, quantiles
+from tests.mechanisms.level_law import Branches, list_cells, weight_law
 
 
 def laws(release) -> dict:
     """Outputs of `release()` with their probabilities."""
-    branches = _Branches()
+    branches = Branches()
 
-    def race(scores, scale, *, weights, source):
-        sizes = [
-            int(w) * math.exp(float(int(s) / scale)) for s, w in zip(scores, weights, strict=True)
-        ]
-        return branches.choose([size / sum(sizes) for size in sizes])
-
-    def place(count, *, source):
-        return branches.choose([1 / count] * count)
+    def choose(grid, q, scale, source, shift=0, draw=quantile.by_weight):
+        assert draw is quantile.by_weight
+        levels = quantile.list_levels(grid, q, scale, shift)
+        return list_cells(levels)[branches.choose(weight_law(levels))]
 
     found: dict = {}
     with (
-        mock.patch.object(quantile, "argmax_gumbel", race),
-        mock.patch.object(quantile, "uniform_below", place),
-        mock.patch.object(quantile, "decide", return_value=False),
+        mock.patch.object(quantile, "choose", choose),
+        mock.patch.object(quantile_ends, "choose", choose),
+        mock.patch.object(quantiles, "choose", choose),
         mock.patch.object(quantiles, "_HALVINGS", 0),
         mock.patch.object(quantiles, "spread_rows", lambda held, rows, _: (held, rows)),
     ):

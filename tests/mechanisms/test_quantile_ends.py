@@ -5,7 +5,6 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
-from unittest import mock
 
 import mpmath
 import numpy as np
@@ -15,12 +14,13 @@ from scipy.stats import binom
 from dither.errors import ParameterError
 from dither.laws import find_error_law
 from dither.privacy.losses import BoundedRange
-from dither.privacy.mechanisms import JointQuantiles, Quantile, QuantilesWithEnds, quantile
+from dither.privacy.mechanisms import JointQuantiles, Quantile, QuantilesWithEnds
 from tests.case_lists import mark_between, mark_rest
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.level_law import levels_of, weight_law
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded
-from tests.mechanisms.test_quantiles import _far_exactly, histograms, law, neighbouring
+from tests.mechanisms.test_quantiles import histograms, law, neighbouring
 
 MEDIAN, UPPER = Fraction(1, 2), Fraction(9, 10)
 
@@ -83,21 +83,6 @@ def test_draws_follow_the_law(counts):
     assert_law(drawn[:, 2], end_law(counts, UPPER, mechanism.scale(UPPER), rows))
 
 
-@pytest.mark.all
-def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
-    """The coin for far cells, forced to matter: the law of an end stays exact."""
-    monkeypatch.setattr(quantile, "_reach", lambda cells: 1)
-    monkeypatch.setattr(quantile, "_far", _far_exactly(quantile._far))
-    counts, source = [9, 1, 0, 12, 1, 0, 9], Seeded(9)
-    held, scale = np.flatnonzero(counts), Fraction(4)
-    for shift in (-9, 9):
-        rows = np.array(counts)[held]
-        drawn = [
-            quantile.choose(held, rows, 0, 6, MEDIAN, scale, source, shift) for _ in range(800)
-        ]
-        assert_law(drawn, end_law(counts, MEDIAN, scale, shift))
-
-
 def test_a_tiny_price_has_the_bounds_of_the_grid_for_ends():
     """Shifts beyond 64 bits: exact, and the ends are the first and the last cell."""
     mechanism = with_ends(each=Fraction(1, 10**25))
@@ -123,20 +108,16 @@ def test_both_ends_miss_at_most_as_often_as_said_in_every_small_group():
             assert sum(p for cell, p in enumerate(high) if cell < largest) <= 0.1 + 1e-12
 
 
-def test_a_shift_without_nobodys_rows_misses_in_small_groups():
-    """The planted mistake: aim below the share, but not below all rows. One row then gets an end
-    above it."""
+def test_a_shift_without_nobodys_rows_would_miss_in_small_groups():
+    """Why the lowest cell is right for all ranks below the rows: one row gets an end above it if
+    the end aims below the share, but no cell is below all rows."""
     counts, mechanism = [1, 0, 0, 0], with_ends(level=Fraction(9, 10))
     rows, scale = mechanism.rows(MEDIAN), mechanism.scale(MEDIAN)
-    honest = end_law(counts, MEDIAN, scale, -rows)
-    held = np.array([0])
-    with mock.patch.object(quantile, "_with_nobodys", lambda held, rows, *_: (held, rows)):
-        source = Seeded(6)
-        drawn = [
-            quantile.choose(held, np.array([1]), 0, 3, MEDIAN, scale, source, -rows)
-            for _ in range(400)
-        ]
-    assert sum(honest[1:]) <= 0.05 < 0.3 < np.mean(np.array(drawn) > 0)
+    honest = weight_law(levels_of(counts, MEDIAN, scale, -rows))
+    goal = 1 - 2 * rows
+    misses = [2 * sum(counts[:cell]) - goal for cell in range(4)]
+    weights = [math.exp((min(misses) - miss) / scale) for miss in misses]
+    assert sum(honest[1:]) <= 0.05 < 0.3 < sum(weights[1:]) / sum(weights)
 
 
 def test_loss_is_that_of_all_choices():

@@ -14,12 +14,12 @@ from dither.laws import find_error_law
 from dither.mechanisms.grid import QuantileGrid
 from dither.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 from dither.privacy.losses import BoundedRange, Repeated
-from dither.privacy.mechanisms import quantile, quantile_runs, quantiles
+from dither.privacy.mechanisms import quantile, quantiles
 from dither.privacy.mechanisms.quantile import Quantile, rank_sensitivity
-from dither.privacy.mechanisms.quantile_runs import rank_scores
 from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
 from tests.case_lists import mark_between, mark_rest
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.level_law import list_scores
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded
 
@@ -60,29 +60,13 @@ def neighbouring(added, replaced):
 
 
 @pytest.mark.parametrize("q", SHARES)
-def test_runs_have_the_scores_of_their_cells(q):
-    """Cell by cell, for every histogram of five rows on a grid of four, and for ranks beside q."""
-    for counts in histograms(4, 5):
-        filled = np.flatnonzero(counts)
-        upto = np.cumsum(np.array(counts)[filled])
-        for goal in (q.numerator * 5, q.numerator * 5 - 3, 7):
-            grid = quantile_runs.GridRows(filled, upto, 0, 3, q, goal)
-            starts, lengths, scores = quantile_runs.list_runs(grid, 0, len(filled))
-            cells = np.repeat(scores, lengths).tolist()
-            below = np.cumsum(counts) - counts
-            assert cells == rank_scores(below, np.array(counts), 5, q, goal).tolist()
-            assert np.repeat(starts, lengths).tolist() == sorted(np.repeat(starts, lengths))
-
-
-@pytest.mark.parametrize("q", SHARES)
 def test_rank_sensitivity_by_brute_force(q):
     """Exactly max(a, b - a) for adding a row and b for replacing one; reached, not only bounded."""
     added = replaced = 0
     for rows in range(6):
         for counts in histograms(3, rows):
             ours = np.array(naive_scores(counts, q))
-            upto = np.cumsum(counts)
-            assert rank_scores(upto - counts, np.array(counts), rows, q).tolist() == ours.tolist()
+            assert list_scores(counts, q) == ours.tolist()
             for new in range(3):
                 more = list(counts)
                 more[new] += 1
@@ -126,30 +110,6 @@ def test_draws_follow_the_law_dense_and_sparse(counts, q):
         mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(1_200)
     ]
     assert_law(sparse, law(counts, mechanism))
-
-
-def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
-    """The coin for far cells, forced to matter: the law stays exact."""
-    monkeypatch.setattr(quantile, "_reach", lambda cells: 1)
-    monkeypatch.setattr(quantile, "_far", _far_exactly(quantile._far))
-    counts, source = [3, 1, 0, 2, 1, 0, 3], Seeded(4)
-    mechanism = Quantile(Fraction(1, 2), 1)
-    assert_law(
-        [mechanism.release(counts, source=source) for _ in range(800)], law(counts, mechanism)
-    )
-
-
-def _far_exactly(far):
-    return lambda *arguments: (
-        far(*arguments[:-1], max(128, arguments[-1]))
-        if arguments[-1] > 64
-        else _floor(far, arguments)
-    )
-
-
-def _floor(far, arguments):
-    low, high = far(*arguments[:-1], 128)
-    return type(far(*arguments[:-1], 128))(low >> 64, -(-high >> 64))
 
 
 def draws(mechanism, counts, count, seed):
@@ -241,9 +201,9 @@ def test_joint_parts_hold_each_row_once():
     seen = []
     original = quantiles.choose
 
-    def watch(held, rows, low, high, q, scale, source):
-        seen.append(rows.sum())
-        return original(held, rows, low, high, q, scale, source)
+    def watch(grid, q, scale, source):
+        seen.append(grid.sums[-1])
+        return original(grid, q, scale, source)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantiles, "choose", watch)

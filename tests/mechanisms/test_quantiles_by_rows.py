@@ -23,9 +23,9 @@ from dither.privacy.mechanisms.quantile import (
 )
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantile_families import choose_row_ranges
-from dither.privacy.mechanisms.quantile_runs import rank_scores
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.step_terms import StepTerms
+from tests.mechanisms.level_law import list_scores
 
 SHARES = [F(0), F(1, 4), F(1, 2), F(2, 3), F(1)]
 GRID = 3
@@ -36,9 +36,7 @@ HISTOGRAMS = list(itertools.product(range(3), repeat=GRID))
 @cache
 def score(rows: Histogram, q: F, shift: int = 0) -> tuple[int, ...]:
     """The scores of all cells, for the rank q n, or `shift` rows above it."""
-    counts = np.array(rows)
-    goal = q.numerator * sum(rows) + q.denominator * shift
-    return tuple(rank_scores(np.cumsum(counts) - counts, counts, sum(rows), q, goal).tolist())
+    return tuple(list_scores(rows, q, shift))
 
 
 def add_row(rows: Histogram, cell: int) -> Histogram:
@@ -223,7 +221,5 @@ def test_a_price_in_rho_is_for_rows_over_rows_of_one_group(neighbours):
 
 def weights_of(choice: Quantile, counts: Any) -> list[float]:
     """The law of a choice over the cells of a histogram."""
-    below = np.cumsum(counts) - counts
-    scores = rank_scores(below, np.array(counts), sum(counts), choice.q)
-    weights = np.exp(scores.astype(float) / float(choice.scale))
+    weights = np.exp(np.array(list_scores(counts, choice.q)) / float(choice.scale))
     return (weights / weights.sum()).tolist()

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from mpmath import mp, mpf
+from mpmath import mp
 
 from dither.privacy.noise import coins, samplers
 from dither.privacy.noise.argmax import _argmax
@@ -177,29 +177,6 @@ def test_a_race_of_three_is_won_with_its_exact_probability():
         certain = mass.get(winner, Fraction(0))
         assert to_real(certain) <= mp.exp(winner) / total <= to_real(certain + undecided)
     assert undecided < Fraction(1, 2)
-
-
-WEIGHTED = [(-1, (3, 1)), (Fraction(-5, 2), (9, 2)), (0, (1, 2)), (1, (1, 4))]
-
-
-@pytest.mark.parametrize(("gap", "weights"), mark_rest(WEIGHTED, quick=2))
-def test_a_weight_in_a_race_of_exponentials_is_the_largest_of_so_many(gap, weights):
-    scores, scale = (gap * 2, 0), Fraction(2)
-    drawn = np.array(weights)
-    mass, undecided = enumerate_outcomes(
-        lambda s: _argmax([int(score) for score in scores], scale, "exponential", s, 3, drawn), 3, 4
-    )
-    one, other = weights
-    far = max(mpf(0), -to_real(Fraction(gap)))
-    density = lambda m: one * (1 - mp.exp(-m)) ** (one - 1) * mp.exp(-m)
-    first = mp.quad(
-        lambda m: density(m) * (1 - mp.exp(-(m + to_real(Fraction(gap))))) ** other,
-        [far, far + 2, mp.inf],
-    )
-    for winner, exact in ((0, first), (1, 1 - first)):
-        certain = mass.get(winner, Fraction(0))
-        assert to_real(certain) <= exact <= to_real(certain + undecided)
-    assert undecided < Fraction(1, 4)
 
 
 def test_near_ties_of_a_race_are_decided_by_further_words():

@@ -250,13 +250,11 @@ class Measurer:
             waiting.append(np.minimum(batch.column(0).to_numpy(), layout.counters - 1))
             if _COUNTERS_PER_ROW * sum(map(len, waiting)) > layout.counters:
                 filled = np.zeros(layout.counters, np.int64) if filled is None else filled
-                indexes, counts = _count_equal(waiting)
-                filled[indexes] += counts
+                np.add.at(filled, _sort_all(waiting), 1)
                 waiting.clear()
-        indexes, counts = _count_equal(waiting)
         if filled is None:
-            return indexes, counts
-        filled[indexes] += counts
+            return _count_equal(_sort_all(waiting))
+        np.add.at(filled, _sort_all(waiting), 1)
         indexes = np.flatnonzero(filled != 0)
         return indexes, filled[indexes]
 
@@ -322,10 +320,16 @@ def is_sampled(query: MeasuredQuery) -> bool:
     return any(isinstance(node, SampleUnits) for node in nodes_of(query.plan))
 
 
-def _count_equal(batches: list[NDArray[np.int64]]) -> Histogram:
-    """The different numbers of all batches, in order, and how often there is each."""
-    numbers = np.sort(np.concatenate([*batches, np.empty(0, np.int32)]))
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+def _sort_all(batches: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The numbers of all batches, in order: counters that lie together are added to together."""
+    return np.sort(np.concatenate([*batches, np.empty(0, np.int32)]))
+
+
+def _count_equal(numbers: NDArray[np.int64]) -> Histogram:
+    """The different numbers of a sorted array, and how often there is each."""
+    is_first = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
     return numbers[starts].astype(np.int64), np.diff(starts, append=len(numbers))
 
 

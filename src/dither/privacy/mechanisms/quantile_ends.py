@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 from dither.canonical import positive, quote
@@ -36,8 +37,10 @@ from dither.privacy.mechanisms.quantile import (
     Quantile,
     RowsOfUnits,
     choose,
+    choose_quantile,
     rank_sensitivity,
 )
+from dither.privacy.mechanisms.quantile_levels import put_on_grid
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
@@ -143,12 +146,20 @@ class QuantilesWithEnds(RowsOfUnits):
             )
         filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
-        points = self.point.release_sparse(filled, rows, cells=cells, source=supply)
-        chosen = [points] if isinstance(points, int) else points
-        for direction in (-1, 1):
-            for share in self.shares:
-                shift = direction * self.rows(share)
-                chosen.append(
-                    choose(filled, rows, 0, cells - 1, share, self.scale(share), supply, shift)
-                )
+        grid = put_on_grid(filled, rows, 0, cells - 1)
+        if isinstance(self.point, Quantile):
+            chosen = [choose_quantile(self.point, grid, supply)]
+        else:
+            chosen = self.point.release_sparse(filled, rows, cells=cells, source=supply)
+        for share, scale, shift in self._aims:
+            chosen.append(choose(grid, share, scale, supply, shift))
         return chosen
+
+    @cached_property
+    def _aims(self) -> tuple[tuple[Fraction, Fraction, int], ...]:
+        """Share, scale and rows away of all lower ends, then of all upper ones."""
+        return tuple(
+            (share, self.scale(share), direction * self.rows(share))
+            for direction in (-1, 1)
+            for share in self.shares
+        )

@@ -44,6 +44,7 @@ from dither.privacy.mechanisms.quantile import (
     choose,
     rank_sensitivity,
 )
+from dither.privacy.mechanisms.quantile_levels import put_on_grid
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
@@ -190,7 +191,8 @@ class JointQuantiles(RowsOfUnits):
         middle = len(shares) // 2
         share = shares[middle]
         within = (share - start) / (end - start)
-        cell = choose(filled, rows, low, high, within, self.scale(within), source)
+        grid = put_on_grid(filled, rows, low, high)
+        cell = choose(grid, within, self.scale(within), source)
         chosen[share] = cell
         first_equal, first_above = np.searchsorted(filled, [cell, cell + 1])
         self._split(

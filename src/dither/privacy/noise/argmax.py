@@ -2,12 +2,12 @@
 
 With Gumbel noise the winner has probability proportional to weight * exp(score / scale) (the
 exponential mechanism, a candidate of weight w standing for w equal ones); with exponential noise it
-is report-noisy-max, which is permute-and-flip, a candidate of weight w having the largest of w
-noises. Noise is real-valued and never rounded: each candidate has an interval that certainly holds
-its key, computed in float with a margin far above any error of the machine's logarithm, and only
-candidates whose intervals reach the best lower end are looked at again, with more bits, until one
-is left. Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5; weights and the sieve of
-long races: docs/proofs/selection.md#weighted-race.
+is report-noisy-max, which is permute-and-flip. Noise is real-valued and never rounded: each
+candidate has an interval that certainly holds its key, computed in float with a margin far above
+any error of the machine's logarithm, and only candidates whose intervals reach the best lower end
+are looked at again, with more bits, until one is left. Real noise has no ties.
+docs/proofs/exact-sampling.md, theorem 5; weights and the sieve of long races:
+docs/proofs/selection.md#weighted-race.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 
 _SIEVED_FROM = 4096
 _FEW = 256
 """How many candidates of a long race are looked at first: about as many as then may still win."""
-# of one candidate: past 2**1000 the float ends of the largest would hold no key
-_MOST_NOISES = 1 << 64
 
 
 def argmax_gumbel(
@@ -58,26 +56,14 @@ def argmax_exponential(
     scores: Sequence[int] | NDArray[Any],
     scale: Fraction | int,
     *,
-    weights: Sequence[int] | NDArray[Any] | None = None,
-    words: NDArray[np.uint64] | None = None,
     source: Words | None = None,
 ) -> int:
-    """Draw the index of the largest score / scale + largest of weights[i] Exponential(1) noises.
+    """Draw the index of the largest score / scale + Exponential(1) noise.
 
-    Without weights each candidate has one noise. `words` are the first 64 bits of each candidate's
-    uniform, where they were drawn already; weights are at most 2**64.
-
-    >>> argmax_exponential([0, 10**6, 3], 1), argmax_exponential([5, 5, 5], 1, weights=[0, 1, 0])
-    (1, 1)
+    >>> argmax_exponential([0, 10**6, 3], 1)
+    1
     """
-    checked = None if weights is None else _weights(weights, len(scores))
-    if checked is not None and int(checked.max()) > _MOST_NOISES:
-        raise ParameterError("weights of exponential noise must be at most 2**64")
-    if words is not None and (words.dtype != np.uint64 or words.shape != (len(scores),)):
-        raise ParameterError("words must be 64-bit words, one for each score")
-    return _argmax(
-        scores, _scale(scale), "exponential", check_source(source), weights=checked, words=words
-    )
+    return _argmax(scores, _scale(scale), "exponential", check_source(source))
 
 
 def _scale(value: Fraction | int) -> Fraction:
@@ -93,24 +79,21 @@ def _argmax(
     source: Words,
     width: int = 64,
     weights: NDArray[Any] | None = None,
-    words: NDArray[np.uint64] | None = None,
 ) -> int:
     """Return the index of the largest gap / scale + noise, decided exactly.
 
     Every candidate's noise is a function of a uniform number, known at first by one word.
     Candidates that cannot win are dropped; while several may win, their uniform numbers get
-    another word each. A candidate with weight w has the largest of w noises, one with weight 0
-    does not take part.
+    another word each. A candidate with weight 0 does not take part.
     """
     gaps = _gaps(scores)
     is_long = len(gaps) >= _SIEVED_FROM and gaps.dtype != object
     if weights is not None and not is_long and not weights.all():
         running = np.flatnonzero(weights)
-        words = None if words is None else words[running]
         gaps = gaps[running]
         gaps = gaps if gaps.max() == 0 else _gaps(gaps)
-        return int(running[_race(gaps, scale, noise, source, width, weights[running], words)])
-    return _race(gaps, scale, noise, source, width, weights, words)
+        return int(running[_race(gaps, scale, noise, source, width, weights[running])])
+    return _race(gaps, scale, noise, source, width, weights)
 
 
 def _race(
@@ -120,20 +103,12 @@ def _race(
     source: Words,
     width: int,
     weights: NDArray[Any] | None,
-    words: NDArray[np.uint64] | None,
 ) -> int:
     """The same for gaps of at most 0; a short race has no weights of 0."""
-    words = source.words(len(gaps), width) if words is None else words
+    words = source.words(len(gaps), width)
     candidates = _sieve(gaps, scale, weights, words, width, noise)
     weighed = None if weights is None else weights[candidates]
-    if noise == "gumbel":
-        low, high = _keys(
-            _shares(gaps[candidates], scale, weighed), words[candidates], width, noise
-        )
-    else:
-        low, high = _keys(
-            _shares(gaps[candidates], scale), words[candidates], width, noise, weighed
-        )
+    low, high = _keys(_shares(gaps[candidates], scale, weighed), words[candidates], width, noise)
     drawn = {int(i): int(words[i]) for i in candidates[high >= low.max()]}
     bits = width
     while len(drawn) > 1:
@@ -178,10 +153,10 @@ def _sieve(
 
     A long race drops those that certainly lose to the best of a few. A Gumbel key is share - log(E)
     with E >= U >= word / 2**width: it reaches `best` only if word / 2**width is at most weight *
-    exp(share - best). The largest of w exponential noises reaches best - share only if 1 - U is at
-    most w * exp(share - best), since (1 - p)^w >= 1 - w p. So one exponential decides instead of
-    several logarithms. Shares near `best` err by far less than the slack; far below it `reach` is
-    under one word whatever the error, and only the last word survives.
+    exp(share - best). Exponential noise reaches best - share only if 1 - U is at most exp(share
+    - best). So one exponential decides instead of several logarithms. Shares near `best` err by
+    far less than the slack; far below it `reach` is under one word whatever the error, and only
+    the last word survives.
     """
     if len(gaps) < _SIEVED_FROM or (weights is not None and weights.dtype == object):
         return _list_running(len(gaps), weights)
@@ -190,7 +165,8 @@ def _sieve(
     few = few if weights is None else few[weights[few] != 0]
     best = -np.inf
     if len(few):
-        best = _few_keys(gaps[few], scale, weights, words, few, width, noise).max()
+        weighed = None if weights is None else weights[few]
+        best = _keys(_shares(gaps[few], scale, weighed), words[few], width, noise)[0].max()
     if not best > -1024.0:  # never seen: it takes a uniform closer to 1 than words can say
         return _list_running(len(gaps), weights)
     with np.errstate(all="ignore"):
@@ -206,22 +182,6 @@ def _sieve(
 def _list_running(count: int, weights: NDArray[Any] | None) -> NDArray[np.int64]:
     """List the candidates that take part: those whose weight is not 0."""
     return np.arange(count) if weights is None else np.flatnonzero(weights)
-
-
-def _few_keys(
-    gaps: NDArray[Any],
-    scale: Fraction,
-    weights: NDArray[Any] | None,
-    words: NDArray[np.uint64],
-    few: NDArray[np.int64],
-    width: int,
-    noise: Noise,
-) -> NDArray[np.float64]:
-    """Compute certain lower ends of the keys of a few candidates, whose gaps these are."""
-    weighed = None if weights is None else weights[few]
-    if noise == "gumbel":
-        return _keys(_shares(gaps, scale, weighed), words[few], width, noise)[0]
-    return _keys(_shares(gaps, scale), words[few], width, noise, weighed)[0]
 
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
@@ -253,14 +213,10 @@ def _keys(
     words: NDArray[np.uint64],
     width: int,
     noise: Noise,
-    weights: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute certain lower and upper ends of every key, in float.
-
-    `weights` are of exponential noise.
-    """
+    """Compute certain lower and upper ends of every key, in float."""
     with np.errstate(all="ignore"):
-        early, late = _waiting(words, width) if weights is None else _longest(words, width, weights)
+        early, late = _waiting(words, width)
         if noise == "gumbel":
             low, high = shares - np.log(late), shares - np.log(early)
         else:
@@ -311,24 +267,6 @@ def _waiting(
     return early, late
 
 
-def _longest(
-    words: NDArray[np.uint64], width: int, weights: NDArray[Any]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute both ends of -log(1 - U^(1/w)), the largest of w Exponential(1) noises.
-
-    Each has a small *relative* error. log(U) below 1/2 by the log of the word, above it by log1p of
-    what is missing; then all in differences from 1.
-    """
-    start = words.astype(np.float64)
-    to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
-    unit = 2.0**-width
-    copies = weights.astype(np.float64)
-    lower_half = words < np.uint64(1 << (width - 1))
-    early = np.where(lower_half, np.log(start * unit), np.log1p(-(to_one + 1.0) * unit))
-    late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-to_one * unit))
-    return -np.log(-np.expm1(early / copies)), -np.log(-np.expm1(late / copies))
-
-
 def _intervals() -> Any:
     """Return this thread's own context of interval arithmetic; it is made at the first call.
 
@@ -355,11 +293,7 @@ def _exact_key(
     base = iv.mpf(share.numerator) / iv.mpf(share.denominator)
 
     def waited(word: int) -> Any:
-        """-log(1 - U), of the largest U if there are several."""
-        uniform = iv.mpf(word) / whole
-        if weight != 1 and noise == "exponential" and word:
-            uniform = iv.exp(iv.log(uniform) / weight)
-        return -iv.log(1 - uniform)
+        return -iv.log(1 - iv.mpf(word) / whole)
 
     early = waited(drawn)
     late = iv.mpf([early.a, "inf"]) if last else waited(drawn + 1)
