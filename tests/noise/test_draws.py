@@ -177,7 +177,7 @@ def test_wrong_symmetry_is_caught(scale):
 
 @pytest.mark.parametrize("scale", [10, 1000])
 def test_sigma_for_sigma_squared_is_caught(monkeypatch, scale):
-    def confused(family, sigma, signed, width=64):
+    def confused(family, sigma, signed, width=64, *, is_few=False):
         plan = samplers_plan_for(family, sigma, signed, width)
         near = sigma / (1 << plan.shift)
         law = Law("gaussian", 1 / (2 * near), two_sided=plan.shift == 0)
@@ -187,6 +187,13 @@ def test_sigma_for_sigma_squared_is_caught(monkeypatch, scale):
     monkeypatch.setattr(samplers, "plan_for", confused)
     with pytest.raises(AssertionError):
         check("gaussian", scale, MILLION)
+
+
+@pytest.mark.parametrize("scale", [17, 64, 1000])
+def test_few_draws_have_the_same_law(monkeypatch, scale):
+    monkeypatch.setattr(samplers, "FEW", 10**9)
+    assert samplers.plan_for("laplace", Fraction(scale), True, is_few=True).shift
+    check("laplace", scale, MILLION // 10)
 
 
 def test_a_tail_cut_at_fifty_three_bits_is_too_rare_for_statistics_and_left_to_chosen_words():

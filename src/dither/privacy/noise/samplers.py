@@ -31,6 +31,8 @@ Size = int | tuple[int, ...] | None
 SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**60)
 _PYTHON_INTEGERS_ABOVE = 2**52
 _SPARE_BITS = 24
+FEW = 1000
+"""So many draws of Laplace noise need no wide table: it takes longer to build than they take."""
 
 
 def read_number(value: Parameter, name: str) -> Fraction:
@@ -87,12 +89,14 @@ def give_shape(values: NDArray[Any], size: Size) -> Any:
 
 
 @lru_cache(maxsize=512)
-def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
+def plan_for(
+    family: Family, scale: Fraction, signed: bool, width: int = 64, *, is_few: bool = False
+) -> Plan:
     """Choose how noise of one scale (laplace) or sigma (gaussian) is drawn.
 
-    One table up to 64 (256), cells of width 2**shift above.
+    One table up to 64 (256), or 16 for few draws of laplace; cells of width 2**shift above.
     """
-    widest = 64 if family == "laplace" else 256
+    widest = 256 if family == "gaussian" else 16 if is_few else 64
     shift = 0 if scale <= widest else int(scale / widest).bit_length()
     near = scale / (1 << shift)
     rate = 1 / near if family == "laplace" else 1 / (2 * near * near)
@@ -103,8 +107,9 @@ def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> 
 
 def sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
     """Draw from one family of noise, in the shape asked for."""
-    plan = plan_for(family, scale, signed)
-    return give_shape(draw(plan, count_draws(size), check_source(source)), size)
+    count = count_draws(size)
+    plan = plan_for(family, scale, signed, is_few=count <= FEW)
+    return give_shape(draw(plan, count, check_source(source)), size)
 
 
 def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
