@@ -36,10 +36,7 @@ from dither.data.register.limits import (
     make_units,
     order_by_owner,
 )
-from dither.data.register.owners import (
-    RegistrationError,
-    make_owner_map,
-)
+from dither.data.register.owners import RegistrationError, make_owner_map
 from dither.data.register.public import pin, public_order
 from dither.data.register.repair_flags import pack_flags
 from dither.data.register.repaired_rows import repaired_rows_sql
