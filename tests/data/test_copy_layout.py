@@ -8,7 +8,7 @@ import pytest
 from dither.catalog import parse
 from dither.data.register import registration
 from tests.data.test_ranked_owners import register
-from tests.datasets import clinic
+from tests.datasets import clinic, hospital
 
 FIXED = ("TINYINT", "SMALLINT", "INTEGER")
 OWN = {"dither_unit", "dither_rank", "dither_a", "dither_b"}
@@ -41,15 +41,36 @@ def test_rows_of_an_owner_lie_side_by_side(tmp_path, owners, rows_each):
     assert count_runs(tmp_path / "copy" / "data.duckdb") == (owners, owners)
 
 
-def test_planted_bug_owners_put_through_rows_are_seen(tmp_path, monkeypatch):
-    """The engine takes few rows for fewer than their owners, unless it may reorder nothing."""
-    monkeypatch.setattr(registration, "_REORDERING", "")
-    text = clinic.CATALOG.replace("unique: [[visit]]", "unique: []")
-    text = text.replace("visit:   {type: id}", "visit: {type: text, width: 9, nulls: keep}")
-    catalog = parse(text)
-    register(tmp_path / "copy", catalog, {"visits": visits(300, 3)})
+def test_planted_bug_rows_in_the_order_of_the_source_are_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(registration, "order_by_owner", lambda rows: rows)
+    register(tmp_path / "copy", clinic.catalog(), {"visits": visits(300, 3)})
     runs, owners = count_runs(tmp_path / "copy" / "data.duckdb")
     assert runs > owners == 300
+
+
+def register_hospital(folder) -> tuple[int, int]:
+    """Count runs and owners of ten people's visits, three each, where 300 people have a number."""
+    raws = hospital.random_people(300, seed=4)
+    people = [patient["person"] for patient in raws["patients"]][:10]
+    visit = raws["visits"][0]
+    raws["visits"] = [
+        {**visit, "visit": f"v{number}-{person}", "person": person, "score": str(number)}
+        for number in range(3)
+        for person in people
+    ]
+    register(folder, parse(hospital.CATALOG), {**hospital.PUBLIC, **raws, "items": []})
+    return count_runs(folder / "data.duckdb")
+
+
+def test_few_rows_of_many_owners_lie_side_by_side(tmp_path):
+    assert register_hospital(tmp_path / "copy") == (10, 10)
+
+
+def test_planted_bug_owners_put_through_rows_are_seen(tmp_path, monkeypatch):
+    """Where rows are fewer than owners, the engine swaps the join unless it may reorder nothing."""
+    monkeypatch.setattr(registration, "_REORDERING", "")
+    runs, owners = register_hospital(tmp_path / "copy")
+    assert runs > owners == 10
 
 
 def list_compressions(file) -> set[tuple[str, str]]:

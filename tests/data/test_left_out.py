@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
+import duckdb
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from dither import connect, steward
 from dither.cli.main import app
+from dither.data.register.text_sql import fold_spelling
 from dither.state import State
 from tests.datasets import clinic
 
@@ -74,3 +78,16 @@ def test_the_steward_sees_them_and_analysts_do_not(tmp_path):
     shown = (con, con.tables, con.describe("visits"), con.budget(), con.history(), answer.explain())
     texts = " ".join(map(str, shown)) + json.dumps(answer.info) + str(answer.footnotes)
     assert not any(number in texts for number in ("4321", "4,321", "4318", "4,318"))
+
+
+def test_spellings_fold_as_regular_expressions_say():
+    """Short texts of digits, zeros, points, letters and spaces, and each kind of space that is."""
+    parts = ["0", "7", ".", "a", "-", " ", "\n"]
+    texts = ["".join(text) for length in range(5) for text in product(parts, repeat=length)]
+    texts += [f"{chr(code)}07.0" for code in range(1, 0x3100)]
+    with duckdb.connect() as connection:
+        connection.register("texts", pa.table({"v": texts}))
+        spaceless = r"regexp_replace(v, '[\s\p{Z}]', '', 'g')"
+        folded = rf"regexp_replace({spaceless}, '^0*([0-9]+)([.]0*)?$', '\1')"
+        differ = f"SELECT v FROM texts WHERE {folded} <> {fold_spelling('v')}"
+        assert connection.execute(differ).fetchall() == []

@@ -79,7 +79,8 @@ def limit_rows_sql(
         ranked = _rank_rows(sql, _list_key(catalog, table, unique), order)
         sql = f"SELECT * EXCLUDE ({RANK}) FROM ({ranked}) WHERE {RANK} = 1"
     kept = f"SELECT * FROM ({_rank_rows(sql, OWNER, order)}) WHERE {RANK} <= {table.rows_per_unit}"
-    return _join_numbers(kept, f"FROM {UNITS}", catalog, table, facts)
+    owners = f"SELECT * FROM {UNITS} SEMI JOIN {RANKED} USING ({OWNER})"
+    return _join_units(kept, owners, _list_copy_columns(columns, table, facts))
 
 
 def _rank_rows(rows: str, partition: str, order: str) -> str:
@@ -142,28 +143,33 @@ def find_ranked(catalog: Catalog, table: Table, source: str) -> str:
 def keep_rows_sql(
     catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
 ) -> str:
-    """SQL: the rows of the copy, those of an owner side by side.
+    """SQL: the rows of the copy, those of an owner side by side as they are in `source`.
 
-    All rows of owners who need no ranking, with rank 0; and the first rows of the others. Hashes of
-    owners are joined last: for rows side by side they are then in the processor's cache.
+    All rows of owners who need no ranking, with rank 0; and the first rows of the others.
     """
     others = f"SELECT * FROM {UNITS} ANTI JOIN {RANKED} USING ({OWNER})"
-    unranked = _join_numbers(
-        f"SELECT *, {UNRANKED} AS {RANK} FROM ({source})", others, catalog, table, facts
-    )
-    ranked = limit_rows_sql(
+    columns = _list_copy_columns(stored_columns(catalog, table), table, facts)
+    unranked = _join_units(f"SELECT *, {UNRANKED} AS {RANK} FROM ({source})", others, columns)
+    few = limit_rows_sql(
         catalog,
         table,
         f"SELECT * FROM ({source}) SEMI JOIN {RANKED} USING ({OWNER})",
         facts,
         by_prefix=by_prefix,
     )
-    ordered = f"SELECT * FROM ({unranked} UNION ALL {ranked}) ORDER BY {UNIT}"
-    shown = ", ".join(
-        [UNIT, RANK, HASH_A, HASH_B, *_list_values(stored_columns(catalog, table), table, facts)]
-    )
-    hashes = f"SELECT {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"
-    return f"SELECT {shown} FROM ({ordered}) JOIN ({hashes}) USING ({UNIT})"
+    return f"{unranked} UNION ALL SELECT * FROM ({few} ORDER BY {UNIT})"
+
+
+def order_by_owner(rows: str) -> str:
+    """Write SQL of rows in an order in which those of an owner lie side by side.
+
+    Whatever is done later by owner then finds its memory in the processor's cache. Only where rows
+    lie follows from the order, nothing else. It is one of 48 bits, by which the engine sorts twice
+    as fast as by 64: with the mark of a null they fill one word.
+    """
+    high = f"CAST(hash({OWNER}) >> 48 AS USMALLINT)"
+    low = f"CAST(hash({OWNER}) >> 16 & 4294967295 AS UINTEGER)"
+    return f"SELECT * FROM ({rows}) ORDER BY {high}, {low}"
 
 
 def _list_key(catalog: Catalog, table: Table, unique: tuple[str, ...]) -> str:
@@ -172,13 +178,11 @@ def _list_key(catalog: Catalog, table: Table, unique: tuple[str, ...]) -> str:
     return ", ".join(sorted({OWNER, *(name(column) for column in unique if column != owner)}))
 
 
-def _join_numbers(rows: str, owners: str, catalog: Catalog, table: Table, facts: Facts) -> str:
-    """Write ranked rows with the numbers of their owners and the columns of the copy."""
+def _join_units(rows: str, owners: str, columns: str) -> str:
+    """Write ranked rows with the numbers and hashes of their owners, as columns of the copy."""
     # a table has a rowid of its own, a query has not
-    units = f"SELECT {OWNER}, {UNIT} FROM ({owners})"
-    columns = [name(column.name) for column in stored_columns(catalog, table)]
-    shown = ", ".join([UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", *columns])
-    return f"SELECT {shown} FROM ({rows}) JOIN ({units}) USING ({OWNER})"
+    units = f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({owners})"
+    return f"SELECT {columns} FROM ({rows}) JOIN ({units}) USING ({OWNER})"
 
 
 def _number_units(rows: str) -> str:
@@ -200,18 +204,12 @@ def _name_text(column: Column) -> str:
 
 
 def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
-    """Write SQL of the columns of the copy where each row is a unit."""
-    rank = f"CAST({RANK} AS INTEGER) AS {RANK}"
-    return ", ".join([UNIT, rank, HASH_A, HASH_B, *_list_values(columns, table, facts)])
-
-
-def _list_values(columns: list[Column], table: Table, facts: Facts) -> list[str]:
-    """List SQL of the declared columns of the copy, from repaired values.
+    """Write SQL of the columns of the copy, from ranked rows with numbers and hashes of owners.
 
     Undeclared labels come with their key index. Nulls of integers become the integer that stands
     for them (lower/columns.py).
     """
-    outputs = []
+    outputs = [UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
         domain = declared_domain(column, table, facts)
         value = name(column.name)
@@ -224,7 +222,7 @@ def _list_values(columns: list[Column], table: Table, facts: Facts) -> list[str]
         for column in columns
         if column.type == "category" and is_text(column)
     ]
-    return outputs
+    return ", ".join(outputs)
 
 
 def _hash(start: int) -> str:

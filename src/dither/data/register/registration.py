@@ -34,12 +34,11 @@ from dither.data.register.limits import (
     keep_rows_sql,
     limit_rows_sql,
     make_units,
+    order_by_owner,
 )
-from dither.data.register.owners import (
-    RegistrationError,
-    make_owner_map,
-)
+from dither.data.register.owners import RegistrationError, make_owner_map
 from dither.data.register.public import pin, public_order
+from dither.data.register.repair_flags import pack_flags
 from dither.data.register.repaired_rows import repaired_rows_sql
 from dither.data.register.server_tables import ServerTables, open_tables
 from dither.data.register.source_types import NO_TYPES, SourceError
@@ -345,7 +344,7 @@ def _repair(registering: _Registering, table: Table) -> Counts:
             types = list_typed(registering.catalog, table, whole_types)
         registering.read(table, partial(_make_repaired, registering, table, types), types)
     registering.stage(name_steps(registering.catalog, table)[1])
-    _, counted = repaired_rows_sql(registering.catalog, table, "raw", registering.facts)
+    _, counted = _write_repaired(registering, table, "raw")
     tests = ", ".join(["count(*)", *(f"count_if({test})" for test in counted.values())])
     (row,) = registering.connection.execute(f"SELECT {tests} FROM dither_repaired").fetchall()
     words = ("rows read", *counted)
@@ -361,9 +360,21 @@ def _make_repaired(
     The least and largest values that a Parquet file names leave out its NaN, and may be wrong: an
     optimizer that trusts them leaves repairs out, by other people's rows.
     """
-    sql, _ = repaired_rows_sql(registering.catalog, table, rows, registering.facts, types)
+    sql, _ = _write_repaired(registering, table, rows, types)
+    if table.kind == "private" and registering.catalog.unit.kind != "row":
+        sql = order_by_owner(sql)
     with registering.without_optimizers(_TRUSTING):
         registering.run(f"CREATE OR REPLACE TEMP TABLE dither_repaired AS {sql}")
+
+
+def _write_repaired(
+    registering: _Registering, table: Table, rows: str, types: Mapping[str, str] = NO_TYPES
+) -> tuple[str, dict[str, str]]:
+    """Write the SELECT of `dither_repaired`, and what to count of it, as conditions by words."""
+    sql, counted = repaired_rows_sql(registering.catalog, table, rows, registering.facts, types)
+    no_owner, *flags = counted.values()
+    sql, conditions = pack_flags(sql, flags)
+    return sql, {what: conditions.get(test, no_owner) for what, test in counted.items()}
 
 
 def _repair_lines(registering: _Registering, table: Table) -> int:

@@ -23,6 +23,7 @@ from dither.catalog import (
 )
 from dither.data.lower.dialect import dialect
 from dither.data.quoting import name
+from dither.data.register.clamp import clamp_sql
 from dither.data.register.text_sql import find_label
 
 INTEGER = r"[+-]?[0-9]{1,30}(\.0*)?"
@@ -148,21 +149,22 @@ def _seconds(raw: str, day: str, offset: int) -> str:
 def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
     """Write SQL of a parsed value (a column name) as its registered value.
 
-    Null where the null rule keeps it. DuckDB's greatest and least skip nulls, hence the CASE around
-    them.
+    Null where the null rule keeps it. DuckDB's greatest and least, which clamp the grid of a
+    decimal again, skip nulls, hence the CASE around them.
     """
     grid = value
+    if isinstance(column, Bounded):
+        grid = clamp_sql(value, str(column.lower_grid), str(column.upper_grid))
     if isinstance(column, Decimal):
         low, high = (f"CAST({float(bound)!r} AS DOUBLE)" for bound in (column.lower, column.upper))
         factor, by = ("*", column.multiplier) if column.divisor == 1 else ("/", column.divisor)
-        clamped = f"greatest({low}, least({high}, {value}))"
+        clamped = clamp_sql(value, low, high)
         largest = max(abs(column.lower_grid), abs(column.upper_grid))
         whole = "BIGINT" if largest < 1 << 60 else "HUGEINT"
         grid = (
-            f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) "
+            f"CAST(floor(({clamped}) {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) "
             f"AS {dialect().type_name(whole)})"
         )
-    if isinstance(column, Bounded):
         grid = f"greatest({column.lower_grid}, least({column.upper_grid}, {grid}))"
     kind = dialect().type_name(storage_type(column, labels))
     return f"CAST(CASE WHEN {value} IS NULL THEN {_null(column, labels)} ELSE {grid} END AS {kind})"

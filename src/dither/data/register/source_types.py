@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from dither.catalog import Column, Id, Table
 from dither.data.quoting import name
+from dither.data.register.clamp import clamp_sql
 from dither.errors import DitherError
 
 UNREADABLE = "out of range"
@@ -61,7 +62,7 @@ def limit_range(value: str, source_type: str) -> tuple[str, str]:
     cast is the nearest.
     """
     low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])
-    return f"{value} BETWEEN {low} AND {high}", f"greatest({low}, least({high}, {value}))"
+    return f"{value} BETWEEN {low} AND {high}", clamp_sql(value, low, high)
 
 
 def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[str]) -> None:

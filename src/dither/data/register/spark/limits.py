@@ -38,6 +38,9 @@ def limit_rows_sql(catalog: Catalog, table: Table, source: str, facts: Facts) ->
     columns = stored_columns(catalog, table)
     names = [OWNER, *(name(column.name) for column in columns)]
     listed = ", ".join(names)
+    if catalog.unit.kind != "row":
+        # rows of an owner meet once: all windows below and the files of the copy lie within owners
+        source = f"SELECT {listed} FROM ({source}) DISTRIBUTE BY {OWNER}"
     # equal rows are alike in every way, so their order is nothing
     ordinal = f"row_number() OVER (PARTITION BY {listed} ORDER BY {OWNER})"
     sql = f"SELECT {listed}, {ordinal} AS {_ORDINAL} FROM ({source})"

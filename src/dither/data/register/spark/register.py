@@ -13,7 +13,7 @@ from typing import Any
 
 from dither.catalog import Catalog, Table
 from dither.data.engines.spark.dialect import SPARK
-from dither.data.lower.columns import OWNER, UNIT
+from dither.data.lower.columns import OWNER
 from dither.data.lower.dialect import writing_in
 from dither.data.quoting import name
 from dither.data.register.left_out import count_left_out, count_spellings
@@ -60,16 +60,20 @@ def register_private(
                 for table in catalog.private_tables
             }
     finally:
+        source.drop_views()
         session.sql(f"DROP TEMPORARY VARIABLE IF EXISTS {KEY}")
 
 
 def _make_owner_map(
     session: Any, catalog: Catalog, parent: Table, key: tuple[str, ...], source: SparkSource
 ) -> None:
-    """Make a view from a parent's key to its owner. Raises where a key has two."""
+    """Make a view from a parent's key to its owner, kept for the tables that refer to it.
+
+    Raises where a key has two.
+    """
     owner_map = map_name(parent, key)
     sql = owner_map_sql(catalog, parent, key, source.make_view(parent))
-    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {owner_map} AS {sql}")
+    source.keep_view(sql, owner_map)
     refuse_two_owners(
         parent, key, _count(session, f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}")
     )
@@ -91,15 +95,14 @@ def _write_table(
     stage(repairing)
     sql, counted = repaired_rows_sql(catalog, table, raw, facts)
     repaired = name(f"dither_repaired_{table.name}")
-    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {repaired} AS {sql}")
+    source.keep_view(sql, repaired)
     is_candidate = f"{OWNER} IS NOT NULL AND NOT {GONE}"
     tests = ", ".join(f"count_if({test})" for test in [*counted.values(), is_candidate])
     *row, candidates = session.sql(f"SELECT count(*), {tests} FROM {repaired}").collect()[0]
     stage(limiting)
     rows = f"SELECT * FROM {repaired} WHERE {is_candidate}"
-    copy = session.sql(limit_rows_sql(catalog, table, rows, facts))
     folder = target / table.name
-    copy.repartition(UNIT).sortWithinPartitions(UNIT).write.parquet(str(folder))
+    session.sql(limit_rows_sql(catalog, table, rows, facts)).write.parquet(str(folder))
     written = f"dither_written_{table.name}"
     session.read.parquet(str(folder)).createOrReplaceTempView(written)
     count = partial(_count, session)
@@ -116,6 +119,7 @@ def _write_table(
     counts += count_spellings(count, catalog, table, owners)
     counts += count_left_out(count, catalog, table, rows, int(candidates), kept)
     session.catalog.dropTempView(written)
+    source.drop_view(repaired)
     return (*counts, ("rows registered", kept))
 
 

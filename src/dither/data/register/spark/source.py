@@ -40,6 +40,7 @@ class SparkSource:
         self._folder = folder
         self._scratch = scratch / "spark-texts"
         self._written: dict[str, str] = {}
+        self._kept: list[str] = []
 
     def _read(self, source_name: str) -> Any:
         """The rows of a table, not yet read. Raises SourceError where there is none."""
@@ -91,6 +92,27 @@ class SparkSource:
         view = f"dither_raw_{table.name}"
         self._read_texts(table).createOrReplaceTempView(view)
         return name(view)
+
+    def keep_view(self, sql: str, view: str) -> None:
+        """Make a view of rows that are computed when they are first read, and then kept on disk.
+
+        They lie where Spark keeps what its shuffles write; those of a lost executor are computed
+        again. `view` is a quoted name.
+        """
+        self._kept.append(view)
+        self.session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view} AS {sql}")
+        self.session.sql(f"CACHE LAZY TABLE {view} OPTIONS ('storageLevel' 'DISK_ONLY')")
+
+    def drop_view(self, view: str) -> None:
+        """Drop a view with the rows that were kept for it."""
+        self._kept.remove(view)
+        self.session.sql(f"UNCACHE TABLE IF EXISTS {view}")
+        self.session.sql(f"DROP VIEW IF EXISTS {view}")
+
+    def drop_views(self) -> None:
+        """Drop all views that have kept rows, those that read others first."""
+        for view in reversed(self._kept.copy()):
+            self.drop_view(view)
 
     def _read_texts(self, table: Table) -> Any:
         """The declared columns of a table as texts, not yet read."""
