@@ -154,7 +154,7 @@ def list_public_conditions(
 ) -> list[exp.Expr]:
     """The conditions of a question, all of which must hold, that read this public table alone.
 
-    None where the question reads the table twice.
+    There are none where the question reads the table twice.
     """
     others = {
         column
