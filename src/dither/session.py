@@ -48,7 +48,7 @@ from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
-from dither.question.unit_limits import UnitLimits
+from dither.question.unit_limits import PartLimits, UnitLimits
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 from dither.suggesting import SuggestionDoor
@@ -90,7 +90,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
-        limits: UnitLimits | LimitSuggestion | None = None,
+        limits: UnitLimits | PartLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
     ) -> Preview:
         """Price and error of a question.
@@ -143,7 +143,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
-        limits: UnitLimits | LimitSuggestion | None = None,
+        limits: UnitLimits | PartLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors.
@@ -176,7 +176,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
-        limits: UnitLimits | LimitSuggestion | None = None,
+        limits: UnitLimits | PartLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
         delta: Number | None = None,
         fresh: bool = False,

@@ -168,3 +168,29 @@ def test_noise_in_empty_bins_does_not_raise_the_clamp_of_a_count():
         clamps.append(choose_limits([histogram], None, 0.9, 4)[0][0].clamp)
     assert sum(clamp <= 4 for clamp in clamps) >= 95
     assert min(clamps) >= 1
+
+
+def test_where_few_people_are_counted_the_wider_question_decides():
+    """40 people of a law that 5,000 others follow too, beside noise of 50 for each bin."""
+    values = draw_values("exponential")
+    wide = make_histogram(values, 50.0, 3).read_tail().scale_people(40 / PEOPLE)
+    few = make_histogram(values[::125], 50.0, 4)
+    (alone,), _ = choose_limits([few], None, 0.5, 1)
+    assert alone.clamp is None
+    (chosen,), _ = choose_limits([few], None, 0.5, 1, [wide])
+    knowing = make_histogram(values, 0.0, 0).read_tail().scale_people(40 / PEOPLE)
+    (best,), _ = choose_limits([few], None, 0.5, 1, [knowing])
+    assert chosen.clamp == pytest.approx(best.clamp, rel=0.3)
+    many = make_histogram(values, 50.0, 5)
+    assert choose_limits([many], None, 0.5, 1, [wide]) == choose_limits([many], None, 0.5, 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0, 3.0])
+def test_the_median_error_of_laplace_noise_around_a_loss(share):
+    """s log(2 cosh(b / s)) with s = 1, against the law's own distribution function."""
+    median = share + math.log1p(math.exp(-2 * share))
+
+    def rise(value: float) -> float:
+        return math.exp(value) / 2 if value < 0 else 1 - math.exp(-value) / 2
+
+    assert rise(share + median) - rise(share - median) == pytest.approx(0.5)

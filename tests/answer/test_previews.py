@@ -392,8 +392,8 @@ class TestLimits:
     def test_a_wide_limit_says_that_a_better_one_can_be_bought(self, con):
         preview = con.preview(SQL, epsilon=1)
         words = _words(preview)
-        assert 'con.suggest("rows_per_unit", "visits", epsilon=0.1)' in words
-        assert words.count("its noise grows with the limit of 20 rows per person") == 1
+        assert 'con.suggest("limits", sql, epsilon=0.1)' in words
+        assert words.count("its noise grows with the limits of 20 rows of visits per person") == 1
         assert "n, m: its noise grows" in words
 
     def test_a_narrow_limit_says_nothing(self, con):

@@ -326,7 +326,7 @@ class TestSuggest:
             ("bounds", "nowhere.cost", 0.9),
             ("bounds", "visits.cost", 1),
             ("limit", "visits.cost", 0.9),
-            ("limits", "SELECT AVG(cost) FROM visits", 0.9),
+            ("limits", "SELECT MEDIAN(cost) FROM visits", 0.9),
             ("max_groups", "visits", 0.9),
             ("max_groups", "visits.nothing", 0.9),
         ):

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import socket
+from fractions import Fraction
 from pathlib import Path
 
 import httpx
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import dither
 from dither.errors import DitherError
 from dither.gateway import app as app_module
+from dither.gateway import bodies
 from dither.gateway.app import NO_TELEMETRY, make_app
 from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
@@ -108,6 +110,22 @@ def test_explain_suggest_budget_and_a_rehearsal(client, served):
     budget = client.get("/datasets/clinic/budget").json()
     assert budget["pots"][0]["name"] == "total" and budget["sentences"]
     assert served.read_spent() == spent + 2
+
+
+def test_limits_of_parts_are_bought_and_sent_with_the_question(client, served):
+    """A price for limits and one for the answer, each as it is announced."""
+    sql = "SELECT SUM(cost) AS s FROM visits WHERE cost < (SELECT AVG(cost) FROM visits)"
+    spent = served.read_spent()
+    body = {"what": "limits", "of": sql, "epsilon": 1}
+    bought = client.post("/datasets/clinic/suggest", json=body).json()
+    assert [own["name"] for own in bought["limits"]["part_limits"]] == ["part_1", "part_2"]
+    assert "part_2: SUM(cost): one person adds" in bought["sentence"]
+    assert served.read_spent() - spent == Fraction(bought["info"]["charged"]) <= 1
+    spent = served.read_spent()
+    answer = ask(client, sql, epsilon=2, limits=bought["limits"]).json()
+    assert served.read_spent() - spent == Fraction(answer["info"]["charged"]) <= 2
+    whole = bodies.LimitsBody.model_validate(bought["limits"])
+    assert bodies.LimitsBody.write_suggested(whole.read_suggested()) == whole
 
 
 def test_history_comes_in_pages(client, served):

@@ -4,13 +4,16 @@ each public row in a condition. At a price without noise they are what an engine
 from __future__ import annotations
 
 import datetime
+from fractions import Fraction
 
 import duckdb
 import pytest
 
 from dither import ParameterError, QueryError, RefusedError, connect, steward
 from dither.catalog import load
+from dither.postprocess.stabilised_averages import stabilise_averages
 from dither.privacy.kernel.public_rows import read_public_rows
+from dither.question.unit_limits import PartLimits
 from dither.rules import PrivacyRule
 from dither.state import State
 from tests.datasets.catalog_texts import write_head, write_private_head
@@ -168,5 +171,90 @@ def test_limits_are_bought_for_the_one_part_of_a_question_over_its_answer(shop):
     limits = con.suggest("limits", BEST, epsilon=100)
     result = con.sql(BEST, epsilon=900, limits=limits)
     assert "clamped" in str(result.columns[0].limits)
-    with pytest.raises(ParameterError, match="computed from several"):
+    with pytest.raises(ParameterError, match="computed from 2 answers, and limits= are for others"):
         con.sql(BY_PART, epsilon=1, limits=limits)
+
+
+def test_limits_of_parts_are_bought_once_and_charged_as_announced(shop):
+    con, _ = shop
+    before = con.budget().pots[0].spent
+    limits = con.suggest("limits", BY_PART, epsilon=10)
+    assert con.budget().pots[0].spent - before == Fraction(limits.info["charged"]) <= 10
+    assert con.suggest("limits", BY_PART, epsilon=10).limits == limits.limits
+    assert [name for name, _ in limits.limits.parts] == ["part_1", "part_2"]
+    words = limits.lines()
+    assert words[0].startswith("part_1: COUNT(*): one person adds 0 to ")
+    assert any(line.startswith("part_2: SUM(price): one person adds") for line in words)
+    before = con.budget().pots[0].spent
+    preview = con.preview(BY_PART, epsilon=90, limits=limits)
+    result = con.sql(BY_PART, epsilon=90, limits=limits)
+    spent = con.budget().pots[0].spent - before
+    assert spent == preview.charged.amount == Fraction(result.info["charged"]) <= 90
+    assert "SUM(price) of a group clamped to" in "; ".join(result.answers[1].columns[0].limits)
+    assert "at most 1 groups per person" in result.answers[0].columns[1].limits
+    again = con.sql(BY_PART, epsilon=90, limits=limits)
+    assert again.to_dict() == result.to_dict()
+    assert con.budget().pots[0].spent - before == spent
+
+
+def test_a_part_is_limited_where_another_waits_for_no_average(shop):
+    """What COUNT(*) gives has no public middle: the part that compares with it has no limits."""
+    con, _ = shop
+    sql = "SELECT SUM(price) AS s FROM lines WHERE quantity < (SELECT COUNT(*) / 9 FROM lines)"
+    limits = con.suggest("limits", sql, epsilon=1).limits
+    assert [(name, own is None) for name, own in limits.parts] == [
+        ("part_1", False),
+        ("part_2", True),
+    ]
+    con.sql(sql, epsilon=1, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("limits", "sql", "words"),
+    [
+        (PartLimits((("part_1", None),)), BY_PART, "limits= are for others"),
+        (PartLimits((("part_1", None), ("part_2", 3))), BY_PART, "takes what con.suggest bought"),
+        (PartLimits((("part_1", None),)), "SELECT COUNT(*) FROM lines", "asked in parts"),
+    ],
+)
+def test_limits_of_other_parts_are_refused_before_anything_is_spent(shop, limits, sql, words):
+    con, _ = shop
+    before = con.budget().pots[0].spent
+    with pytest.raises(ParameterError, match=words):
+        con.sql(sql, epsilon=1, limits=limits)
+    with pytest.raises(ParameterError, match=words):
+        con.preview(sql, epsilon=1, limits=limits)
+    assert con.budget().pots[0].spent == before
+
+
+def test_a_rehearsal_of_parts_with_limits_is_free(shop):
+    con, _ = shop
+    limits = con.suggest("limits", BY_PART, epsilon=10)
+    before = con.budget().pots[0].spent
+    assert con.sql(BY_PART, epsilon=90, limits=limits, dry_run=True).notes
+    assert con.budget().pots[0].spent == before
+
+
+def test_the_condition_has_stabilised_averages_and_the_answer_those_that_were_released(shop):
+    con, _ = shop
+    result = con.sql(BY_PART, epsilon=1)
+    assert any("drawn towards the average of all groups" in note for note in result.notes)
+    first = result.answers[0]
+    released = first.to_dict(intervals=False)["AVG(quantity)"]
+    stabilised = stabilise_averages(first).column("AVG(quantity)").to_pylist()
+    keys = first.table.column("code_of_row").to_pylist()
+    assert released != stabilised
+    for key, value, drawn in zip(keys, released, stabilised, strict=True):
+        assert value == drawn if key is None else 1 <= drawn <= 50
+        if key is not None:
+            assert f"THEN {0.5 * drawn:.6f}" in result.answers[1].info["sql"]
+    assert stabilise_averages(first).equals(stabilise_averages(first))
+
+
+def test_one_average_of_all_rows_is_compared_with_as_it_was_released(shop):
+    con, _ = shop
+    sql = "SELECT COUNT(*) AS n FROM lines WHERE quantity < (SELECT AVG(quantity) FROM lines)"
+    result = con.sql(sql, epsilon=1)
+    assert not result.notes
+    released = result.answers[0].to_dict(intervals=False)["AVG(quantity)"][0]
+    assert f"{released:.6f}" in result.answers[1].info["sql"]

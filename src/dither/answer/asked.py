@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
@@ -19,7 +19,7 @@ from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
 from dither.question.row_limits import name_unit
-from dither.question.unit_limits import UnitLimits, limit_recipe
+from dither.question.unit_limits import PartLimits, UnitLimits, limit_recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
 from dither.sql.dialect_question import DialectQuestion, check_reports, name_interval_ends
@@ -28,6 +28,8 @@ from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
     from dither.answer.suggest_limits import LimitSuggestion
+
+    Limits: TypeAlias = UnitLimits | PartLimits | LimitSuggestion
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Asked:
     group_size: int | None = None
     weights: Mapping[str, Number] | None = None
     max_groups: int | None = None
-    limits: UnitLimits | None = None
+    limits: UnitLimits | PartLimits | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def read_question(
     max_groups: int | None = None,
     within: Number | dict[str, Number] | None = None,
     weights: Mapping[str, Number] | None = None,
-    limits: UnitLimits | LimitSuggestion | None = None,
+    limits: Limits | None = None,
 ) -> Asked:
     """Read a question and its terms.
 
@@ -91,12 +93,24 @@ def read_question(
     )
 
 
-def _read_limits(limits: UnitLimits | LimitSuggestion) -> UnitLimits:
+def _read_limits(limits: Limits) -> UnitLimits | PartLimits:
     """Limits with exact numbers; whoever did not buy them may have written anything."""
     if not isinstance(limits, UnitLimits):
         from dither.answer.suggest_limits import LimitSuggestion
 
         limits = limits.limits if isinstance(limits, LimitSuggestion) else limits
+    if isinstance(limits, PartLimits):
+        return PartLimits(
+            tuple(
+                (name, None if own is None else _read_unit_limits(own))
+                for name, own in limits.parts
+            )
+        )
+    return _read_unit_limits(limits)
+
+
+def _read_unit_limits(limits: UnitLimits) -> UnitLimits:
+    """The limits of one question, with exact numbers."""
     if not isinstance(limits, UnitLimits):
         raise ParameterError(
             "limits= takes what con.suggest bought: limits = con.suggest('limits', sql, "
@@ -144,6 +158,11 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
             )
         recipe = name_interval_ends(replace(recipe, sql=question.sql), dialect)
         check_reports(recipe, dialect.reports)
+        if isinstance(question.limits, PartLimits):
+            raise ParameterError(
+                "these limits are for a question that is asked in parts, and this one is asked as "
+                "a whole: buy limits for it"
+            )
         if question.limits is not None:
             unit = name_unit(analyses.catalog)
             recipe = limit_recipe(recipe, question.limits, unit, analyses)

@@ -35,7 +35,7 @@ Bounds = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True)
-class _Average:
+class Average:
     """An average as AVG is bound: a constant, plus a sum over a count."""
 
     middle: Fraction
@@ -45,7 +45,7 @@ class _Average:
 
 def is_average(formula: Formula) -> bool:
     """Whether a column has the form of an average, and may have bounds."""
-    return _read_average(formula) is not None
+    return read_average(formula) is not None
 
 
 def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) -> Bounds | None:
@@ -53,7 +53,7 @@ def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) ->
 
     The same bounds hold in every grouping set: all of them read the same rows.
     """
-    average = _read_average(formula)
+    average = read_average(formula)
     if average is None:
         return None
     grouping_set = recipe.sets[0]
@@ -73,10 +73,32 @@ def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) ->
         # A row without a value adds 0 to the sum.
         zero = Fraction(0)
         return average.middle + min(low, zero), average.middle + max(high, zero)
+    if isinstance(counter, Sum):
+        most = _read_most_rows(summed, aggregate, counted, counter)
+        if most is None:
+            return None
+        return average.middle + low / most, average.middle + high / most
     if isinstance(counter, CountValues) and _counts_summands(
         summed.plan, aggregate.column, counted.plan, counter.column
     ):
         return average.middle + low, average.middle + high
+    return None
+
+
+def _read_most_rows(summed: Cells, total: Sum, counted: Cells, counter: Sum) -> Fraction | None:
+    """Read how often one unit's own average counts at most, where units were limited so."""
+    if summed.plan != counted.plan:
+        return None
+    kept = _find_expression(summed.plan, counter.column)
+    match _find_expression(summed.plan, total.column), kept:
+        case (
+            Call("multiply", (Call("clamp", (Call("divide", (_, Column(own))), *_)), factor)),
+            Call(
+                "clamp",
+                (Column(count), Value(value=Fraction() as least), Value(value=Fraction() as most)),
+            ),
+        ) if factor == kept and own == count and least == 0 < most:
+            return most
     return None
 
 
@@ -103,14 +125,14 @@ def clamp_interval(low: Any, high: Any, bounds: Bounds | None) -> tuple[Any, Any
     return clamp_value(low, bounds), clamp_value(high, bounds)
 
 
-def _read_average(formula: Formula) -> _Average | None:
+def read_average(formula: Formula) -> Average | None:
     """Read a formula of the form sum / count, or middle + sum / count; None for any other."""
     match formula:
         case Apply("divide", (Noisy(total), Noisy(count))):
-            return _Average(Fraction(0), total, count)
+            return Average(Fraction(0), total, count)
         case Apply("add", (Constant(Fraction() as middle), inner)):
-            average = _read_average(inner)
-            return None if average is None else _Average(middle, average.total, average.count)
+            average = read_average(inner)
+            return None if average is None else Average(middle, average.total, average.count)
     return None
 
 

@@ -1,9 +1,13 @@
 """The clamp and the number of groups that err least, from noisy histograms of people.
 
-With m groups a person and the clamp C the noise of one cell has the scale m C / epsilon, and
+With m groups a person and the clamp C the noise of one cell has the scale s = m C / epsilon, and
 cutting off costs the sum of what lies above C: the integral of S from C on, where S(c) is how many
-people add more than c. So the total over G cells errs least where G m / epsilon people lie above C
-(Amin, Kulesza, Munoz Medina and Vassilvitskii, "Bounding user contributions", 2019, for one cell).
+people add more than c. Noise and loss add up to at most G s + b over G cells, b for all of them,
+which is least where G m / epsilon people lie above C (Amin, Kulesza, Munoz Medina and
+Vassilvitskii, "Bounding user contributions", 2019, for one cell). But noise that points away from
+the loss makes up for it: with Laplace noise X the median of |X - b| is s log(2 cosh(b / s)), since
+P(|X - b| > t) = exp(-t / s) cosh(b / s) for t >= b. This is what is made least here. It is least at
+a smaller clamp, which is searched for below that one.
 Few people in the tail cannot be told from noise. What is read off the histogram ends with the
 highest bin that stands out of its noise. Above it a bin is expected from the two below, and what
 was counted in it weighs the less the more noise it has. Behind the last bin S falls exponentially,
@@ -31,6 +35,8 @@ _MOST_KEPT = 0.5
 _FALL = 2.0
 """Bins double, and where people fall off exponentially the logarithm of the ratio doubles too. Long
 tails, as of powers, keep their ratio, but they stand out of the noise."""
+_STEPS = 8
+"""How many clamps are tried between one and twice that."""
 _FEWEST = 0.5
 """Of fewer people in a bin nothing is expected."""
 
@@ -143,32 +149,89 @@ def choose_limits(
     groups: BoughtHistogram | None,
     epsilon: float,
     cells: int,
+    wider_tails: Sequence[PeopleAbove] = (),
+    averaged: Sequence[bool] = (),
 ) -> tuple[list[ChosenClamp], int | None]:
     """A clamp for each aggregate, and the number of groups, that err least together.
 
     Errors are compared as shares of the total, so that aggregates of different size count alike.
+    `wider_tails` are what is expected of each aggregate, where its own histogram says nothing.
+    `averaged` says which aggregates are counts of rows that are averaged.
     """
     tails = [histogram.read_tail() for histogram in histograms]
+    if wider_tails:
+        pairs = zip(tails, wider_tails, strict=True)
+        tails = [tail if tail.points else expected for tail, expected in pairs]
     groups_each = 1.0 if groups is None else groups.find_mean()
     options = [(1, 0.0)] if groups is None else _list_group_losses(groups)
     best: tuple[float, list[ChosenClamp], int] | None = None
     for max_groups, lost_share in options:
         chosen = []
         error = 0.0
-        for histogram, tail in zip(histograms, tails, strict=True):
+        for i, (histogram, tail) in enumerate(zip(histograms, tails, strict=True)):
             if not tail.points:
                 chosen.append(ChosenClamp(None, 0))
                 continue
-            clamp = tail.find_crossing(cells * max_groups / epsilon)
-            clamp = min(max(clamp, 1.0), 2.0 * max(histogram.edges[-1], 1))
             total = tail.sum_above(0.0)
-            noise = cells * max_groups * clamp / epsilon
-            error += (noise + tail.sum_above(clamp)) / max(total, 1.0) + lost_share
+            most = 2.0 * max(histogram.edges[-1], 1)
+            people = cells * max_groups / epsilon
+            if averaged and averaged[i]:
+                clamp, least = _find_row_limit(tail, people, most, groups_each * (1 - lost_share))
+                error += least
+            else:
+                clamp, least = _find_clamp(tail, people, most, lost_share * total)
+                error += least / max(total, 1.0)
             chosen.append(ChosenClamp(math.ceil(clamp), round(total * groups_each)))
         if best is None or error < best[0]:
             best = (error, chosen, max_groups)
     assert best is not None
     return best[1], None if groups is None else best[2]
+
+
+def _find_clamp(tail: PeopleAbove, people: float, most: float, lost: float) -> tuple[float, float]:
+    """The clamp that errs least, and its error over all cells, where noise is `people` times the
+    clamp and `lost` is lost whatever the clamp.
+
+    >>> tail = PeopleAbove(((0.0, 100.0), (8.0, 25.0), (16.0, 1.0)), 2.0)
+    >>> [round(number, 2) for number in _find_clamp(tail, 10.0, 32.0, 0.0)]
+    [8.22, 114.17]
+    """
+    highest = min(max(tail.find_crossing(people), 1.0), most)
+    clamps = [max(1.0, highest / 2 ** (step / _STEPS)) for step in range(4 * _STEPS)]
+    errors = []
+    for clamp in clamps:
+        bias = tail.sum_above(clamp) + lost
+        noise = people * clamp
+        errors.append((bias + noise * math.log1p(math.exp(-2 * bias / noise)), -clamp))
+    error, clamp = min(errors)
+    return -clamp, error
+
+
+def _find_row_limit(
+    tail: PeopleAbove, people: float, most: float, groups_each: float
+) -> tuple[float, float]:
+    """How many rows of a person in a group an average errs least with, and its error, in halves of
+    the width between the bounds of values.
+
+    With n rows in all and n' kept the noise of a cell's average has about the deviation
+    2 c people / n', for c rows of a person, and rows that are left out move it by chance, with the
+    variance (1 / n' - 1 / n) / 3 for each cell, as values do that are spread evenly.
+
+    >>> few = PeopleAbove(((0.0, 500.0), (1.0, 20.0)), 1.0)
+    >>> _find_row_limit(few, 40.0, 8.0, 1.0)[0]
+    1.0
+    """
+    rows = max(tail.sum_above(0.0) * groups_each, 1.0)
+    errors = []
+    for limit in (step << power for power in range(_BINS) for step in (2, 3)):
+        allowed = limit / 2
+        if allowed != int(allowed) or allowed > max(most, 1.0):
+            continue
+        kept = max((tail.sum_above(0.0) - tail.sum_above(allowed)) * groups_each, 1.0)
+        chance = max(0.0, 1 / kept - 1 / rows) / 3
+        errors.append((math.hypot(2 * allowed * people / kept, math.sqrt(chance)), allowed))
+    error, allowed = min(errors)
+    return allowed, error
 
 
 def _list_group_losses(groups: BoughtHistogram) -> list[tuple[int, float]]:
@@ -192,6 +255,11 @@ class PeopleAbove:
 
     points: tuple[tuple[float, float], ...]
     scale: float
+
+    def scale_people(self, factor: float) -> PeopleAbove:
+        """The same shape with so many times the people."""
+        points = tuple((value, people * factor) for value, people in self.points)
+        return PeopleAbove(points, self.scale)
 
     def count(self, value: float) -> float:
         """How many people lie above a value."""

@@ -25,6 +25,7 @@ from dither.privacy.kernel.families import FIRST_LAWS, NEWEST_LAWS
 from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
+from dither.question.unit_limits import PartLimits
 
 _MOST_REMEMBERED = 256
 
@@ -199,7 +200,9 @@ class Offers:
     def make_terms(self, offered: Offered, question: Asked) -> Terms:
         """The terms under which the columns of a question are previewed."""
         analyses = offered.priced.version.analyses
-        return Terms(question.level, analyses, question.group_size, offered.bands, question.limits)
+        limits = question.limits
+        assert not isinstance(limits, PartLimits)  # refused when the question was bound
+        return Terms(question.level, analyses, question.group_size, offered.bands, limits)
 
     def find_least_price(
         self,

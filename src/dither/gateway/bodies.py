@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from dither.protocol.messages import MOST_TEXT, PaidReleaseDocument, PotDocument
-from dither.question.unit_limits import UnitClamp, UnitLimits
+from dither.question.unit_limits import PartLimits, UnitClamp, UnitLimits
 
 HttpNumber = Annotated[
     int | float | Annotated[str, StringConstraints(max_length=1_000)],
@@ -38,15 +38,15 @@ class ClampBody(SentBody):
     size: Exact | None = None
 
 
-class LimitsBody(SentBody):
-    """Limits of a question, as `suggest` sold them."""
+class UnitLimitsBody(SentBody):
+    """Limits of one question."""
 
     clamps: Annotated[list[ClampBody], Field(max_length=1_000)]
     max_groups: int | None = None
     is_total: bool = False
 
     @classmethod
-    def write(cls, limits: UnitLimits) -> LimitsBody:
+    def write(cls, limits: UnitLimits) -> Self:
         """Write limits as a body."""
         clamps = [
             ClampBody(
@@ -73,6 +73,42 @@ class LimitsBody(SentBody):
         return UnitLimits(clamps, self.max_groups, self.is_total)
 
 
+class PartLimitsBody(SentBody):
+    """Limits of one part of a question that is asked in parts; null for a part without."""
+
+    name: SqlText
+    limits: UnitLimitsBody | None = None
+
+
+class LimitsBody(UnitLimitsBody):
+    """Limits of a question, as `suggest` sold them: of the whole, or of each of its parts."""
+
+    clamps: Annotated[list[ClampBody], Field(max_length=1_000)] = []
+    part_limits: Annotated[list[PartLimitsBody], Field(max_length=100)] | None = None
+
+    @classmethod
+    def write_suggested(cls, limits: UnitLimits | PartLimits) -> LimitsBody:
+        """Write limits of a question, or of its parts, as a body."""
+        if isinstance(limits, UnitLimits):
+            return cls.write(limits)
+        bodies = [
+            PartLimitsBody(name=name, limits=None if own is None else UnitLimitsBody.write(own))
+            for name, own in limits.parts
+        ]
+        return cls(part_limits=bodies)
+
+    def read_suggested(self) -> UnitLimits | PartLimits:
+        """Read the limits of a body, those of parts where it has some."""
+        if self.part_limits is None:
+            return self.read()
+        return PartLimits(
+            tuple(
+                (own.name, None if own.limits is None else own.limits.read())
+                for own in self.part_limits
+            )
+        )
+
+
 class QuestionBody(SentBody):
     """A question and its terms, as in `con.sql` and `con.preview`."""
 
@@ -93,7 +129,7 @@ class QuestionBody(SentBody):
     def list_terms(self) -> dict[str, Any]:
         """The keyword arguments of a connection's method."""
         terms = {name: value for name, value in self if name not in ("sql", "pot")}
-        return terms | {"limits": None if self.limits is None else self.limits.read()}
+        return terms | {"limits": None if self.limits is None else self.limits.read_suggested()}
 
 
 class PreviewBody(QuestionBody):

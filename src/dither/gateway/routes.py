@@ -228,6 +228,6 @@ def _describe_suggestion(suggestion: Suggestion | LimitSuggestion) -> dict[str, 
             "catalog": suggestion.catalog_text,
         }
     else:
-        limits = bodies.LimitsBody.write(suggestion.limits)
+        limits = bodies.LimitsBody.write_suggested(suggestion.limits)
         bought = {"sentence": "; ".join(suggestion.lines()), "limits": limits.model_dump()}
     return bought | {"info": suggestion.info}

@@ -31,6 +31,7 @@ from dither.postprocess.split_question import (
     split_question,
     write_scalars,
 )
+from dither.question.unit_limits import PartLimits, UnitLimits
 from dither.sql.dialect_question import DialectQuestion
 from dither.sql.dialects import read_dialect
 from dither.sql.kinds import MixedKindsError
@@ -49,13 +50,20 @@ _MOST_TRIED = 3
 
 
 @dataclass(frozen=True)
-class _SplitTerms:
+class SplitTerms:
     """A question that was split, the terms of each of its parts, and why it is refused as one."""
 
     split: SplitQuestion
     terms: Asked
     refusal: QueryError
     read_public: ReadPublic
+
+    def ask_part(self, name: str, sql: str) -> Asked:
+        """The terms of one part, with its own limits where some were bought."""
+        limits = self.terms.limits
+        if isinstance(limits, PartLimits):
+            limits = dict(limits.parts)[name]
+        return replace(self.terms, sql=sql, limits=limits)
 
 
 def ask_subquestions(
@@ -78,7 +86,7 @@ def ask_subquestions(
     are stored are bought anew. `rehearse` is None where the same question was rehearsed before; its
     `split` is then known too.
     """
-    split_terms = _split(question, refusal, catalog, read_public, split)
+    split_terms = read_split(question, refusal, catalog, read_public, split)
     previews = _preview_known(split_terms, preview)
     if rehearse is not None:
         _combine(question, split_terms, rehearse).to_arrow()
@@ -102,17 +110,6 @@ def ask_subquestions(
     return _combine(question, split_terms, ask, check)
 
 
-def find_only_part(
-    question: Asked, refusal: QueryError, catalog: Catalog, read_public: ReadPublic
-) -> str:
-    """The text of the one part that a question over an answer needs. Raises `refusal` where it is
-    no such question, or has more parts."""
-    split = _split(question, refusal, catalog, read_public).split
-    if len(split.subquestions) > 1:
-        raise refusal
-    return split.subquestions[0].sql
-
-
 def preview_subquestions(
     question: Asked,
     refusal: QueryError,
@@ -121,7 +118,7 @@ def preview_subquestions(
     read_public: ReadPublic,
 ) -> Preview:
     """Price and error of all parts together; reads no data, spends nothing."""
-    split_terms = _split(question, refusal, catalog, read_public)
+    split_terms = read_split(question, refusal, catalog, read_public)
     if question.within is not None:
         raise ParameterError(
             "within= finds the price of one answer, and this question is computed from several, or "
@@ -140,13 +137,13 @@ def preview_subquestions(
     )
 
 
-def _split(
+def read_split(
     question: Asked,
     refusal: QueryError,
     catalog: Catalog,
     read_public: ReadPublic,
     split: SplitQuestion | None = None,
-) -> _SplitTerms:
+) -> SplitTerms:
     """Split a question into parts, unless that was done before; the terms of each are an equal
     share of the price.
 
@@ -166,15 +163,11 @@ def _split(
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
         )
-    if question.limits is not None and len(split.subquestions) > 1:
-        raise ParameterError(
-            "limits= are for one answer, and this question is computed from several: ask its parts "
-            "one by one"
-        )
+    check_part_limits(question.limits, split)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     question = replace(question, max_groups=min(limits, default=None))
     if question.within is not None:
-        return _SplitTerms(split, question, refusal, read_public)
+        return SplitTerms(split, question, refusal, read_public)
     price = read_price(question, dialect)
     share = price.value / len(split.subquestions)
     terms = replace(
@@ -182,7 +175,19 @@ def _split(
         epsilon=share if price.name == "epsilon" else None,
         rho=share if price.name == "rho" else None,
     )
-    return _SplitTerms(split, terms, refusal, read_public)
+    return SplitTerms(split, terms, refusal, read_public)
+
+
+def check_part_limits(limits: UnitLimits | PartLimits | None, split: SplitQuestion) -> None:
+    """Refuse limits that were not bought for the parts of this question."""
+    names = [subquestion.name for subquestion in split.subquestions]
+    if limits is None or (isinstance(limits, UnitLimits) and len(names) == 1):
+        return
+    if isinstance(limits, UnitLimits) or [name for name, _ in limits.parts] != names:
+        raise ParameterError(
+            f"this question is computed from {len(names)} answers, and limits= are for others: buy "
+            'them for this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
+        )
 
 
 def _split_text(sql: str, catalog: Catalog, read_public: ReadPublic) -> SplitQuestion | None:
@@ -205,7 +210,7 @@ def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
 
 def _combine(
     question: Asked,
-    split_terms: _SplitTerms,
+    split_terms: SplitTerms,
     ask: Ask,
     check: Callable[[int, Asked], None] | None = None,
 ) -> CombinedResult:
@@ -218,7 +223,7 @@ def _combine(
             for scalar in subquestion.scalars
         }
         text = write_scalars(subquestion, numbers) if numbers else subquestion.sql
-        terms = replace(split_terms.terms, sql=text)
+        terms = split_terms.ask_part(subquestion.name, text)
         if check is not None:
             check(position, terms)
         answers[subquestion.name] = ask(terms)
@@ -228,7 +233,7 @@ def _combine(
 
 
 def _preview_waiting(
-    subquestion: SubQuestion, terms: Asked, preview: ShowPreview
+    subquestion: SubQuestion, split_terms: SplitTerms, preview: ShowPreview
 ) -> Preview | None:
     """Preview a part whose text holds numbers of other answers, with others in their place.
 
@@ -240,7 +245,8 @@ def _preview_waiting(
     for chosen in product(_STAND_INS, repeat=min(len(names), _MOST_TRIED)):
         numbers = dict.fromkeys(names, chosen[0]) | dict(zip(names, chosen, strict=False))
         with suppress(DitherError):
-            previews.append(preview(replace(terms, sql=write_scalars(subquestion, numbers))))
+            text = write_scalars(subquestion, numbers)
+            previews.append(preview(split_terms.ask_part(subquestion.name, text)))
     if not previews:
         return None
     widest = max(previews, key=lambda shown: [column.half_width or 0 for column in shown.columns])
@@ -250,26 +256,27 @@ def _preview_waiting(
     return replace(widest, columns=columns, stored=False, earlier=None)
 
 
-def _preview_all(split_terms: _SplitTerms, preview: ShowPreview) -> list[Preview]:
+def _preview_all(split_terms: SplitTerms, preview: ShowPreview) -> list[Preview]:
     """Preview all parts in their order; one that waits for the answer of another has a number in
     its place, and is left out where it cannot be previewed so."""
     previews: dict[str, Preview | None] = {**_preview_known(split_terms, preview)}
     for subquestion in split_terms.split.subquestions:
         if subquestion.scalars:
-            waiting = _preview_waiting(subquestion, split_terms.terms, preview)
+            waiting = _preview_waiting(subquestion, split_terms, preview)
             previews[subquestion.name] = waiting
     names = [subquestion.name for subquestion in split_terms.split.subquestions]
     return [shown for name in names if (shown := previews[name]) is not None]
 
 
-def _preview_known(split_terms: _SplitTerms, preview: ShowPreview) -> dict[str, Preview]:
+def _preview_known(split_terms: SplitTerms, preview: ShowPreview) -> dict[str, Preview]:
     """Map the names of parts to their previews, if their text depends on no other part's answer."""
     previews: dict[str, Preview] = {}
     for subquestion in split_terms.split.subquestions:
         if subquestion.scalars:
             continue
         try:
-            previews[subquestion.name] = preview(replace(split_terms.terms, sql=subquestion.sql))
+            terms = split_terms.ask_part(subquestion.name, subquestion.sql)
+            previews[subquestion.name] = preview(terms)
         except QueryError as error:
             is_about_public = str(error).startswith(REFUSALS["public only"].what)
             if (

@@ -24,6 +24,11 @@ from dither.postprocess.locked_engine import run_statement
 from dither.postprocess.plain_selection import select_plain_columns
 from dither.postprocess.query_tree import PUBLIC_PREFIX
 from dither.postprocess.split_question import AskedNumber, SplitQuestion
+from dither.postprocess.stabilised_averages import (
+    STABILISED,
+    can_be_stabilised,
+    stabilise_averages,
+)
 from dither.privacy.kernel.kernel import Release
 from dither.question.recipe import Recipe
 
@@ -137,17 +142,29 @@ def make_combined_result(
     """Make the result of a question over the answers of its subquestions."""
     no_release = cast(Release, None)
     no_recipe = cast(Recipe, None)
-    is_rehearsal = any(ABOUT_NOBODY in answer.notes for answer in answers)
+    notes = [ABOUT_NOBODY] if any(ABOUT_NOBODY in answer.notes for answer in answers) else []
+    if _has_stabilised(split, answers):
+        notes.append(STABILISED)
     return CombinedResult(
         info,
         no_release,
         no_recipe,
         level,
-        notes=(ABOUT_NOBODY,) if is_rehearsal else (),
+        notes=tuple(notes),
         answers=tuple(answers),
         _split=split,
         _public_rows=public_rows,
     )
+
+
+def _has_stabilised(split: SplitQuestion, answers: Sequence[Result]) -> bool:
+    """Whether averages were stabilised before they were written into a condition."""
+    depends = any(
+        scalar.case is not None
+        for subquestion in split.subquestions
+        for scalar in subquestion.scalars
+    )
+    return depends and any(map(can_be_stabilised, answers[:-1]))
 
 
 def name_public_rows(tables: Sequence[str], read: Callable[[str], pa.Table]) -> PublicRows:
@@ -207,13 +224,26 @@ def compute_number(
 ) -> str:
     """Compute the number that a statement gives over answers, as it is written in SQL.
 
-    Where there is one for each value of a public column, they are written as a CASE.
+    Where there is one for each value of a public column, they are written as a CASE. Averages are
+    stabilised then: those of small groups would choose rows by their noise.
 
     A number that is undefined, or that no row has, is NULL: its answer is paid for already, and the
     conditions with it are unknown, as in SQL. What is no number is refused in the rehearsal.
     """
-    tables = {name: answer.table for name, answer in answers.items()}
-    table = _compute_rows(scalar.statement, {**tables, **public_rows})
+    tables = {
+        name: answer.table if scalar.case is None else stabilise_averages(answer)
+        for name, answer in answers.items()
+    }
+    numbers = compute_numbers(scalar, {**tables, **public_rows})
+    if scalar.case is not None:
+        return scalar.case.write(numbers, UNDEFINED)
+    return numbers.get(0, UNDEFINED)
+
+
+def compute_numbers(scalar: AskedNumber, tables: Mapping[str, pa.Table]) -> dict[int, str]:
+    """The numbers that a statement gives over tables, as they are written in SQL, by the position
+    of their value of a public column; one without such a column has the position 0."""
+    table = _compute_rows(scalar.statement, tables)
     kind = table.schema.types[-1]
     is_number = any(holds(kind) for holds in _NUMBERS)
     if not is_number or (scalar.case is None and table.num_rows > 1):
@@ -221,15 +251,14 @@ def compute_number(
             "rows are compared with a number, and the subquery gives something else: ask for it as "
             "a question of its own, and write it into the condition"
         )
-    if scalar.case is not None:
-        codes, values = (column.to_pylist() for column in table.columns)
-        numbers = {
-            int(code): _write_number(value)
-            for code, value in zip(codes, values, strict=True)
-            if code is not None
-        }
-        return scalar.case.write(numbers, UNDEFINED)
-    return _write_number(table.column(0)[0].as_py() if table.num_rows == 1 else None)
+    if scalar.case is None:
+        return dict(enumerate(map(_write_number, table.column(0).to_pylist())))
+    codes, values = (column.to_pylist() for column in table.columns)
+    return {
+        int(code): _write_number(value)
+        for code, value in zip(codes, values, strict=True)
+        if code is not None
+    }
 
 
 def _write_number(value: Any) -> str:

@@ -85,7 +85,7 @@ def ask_by_outer_column(
         raise CannotSplit
     inner, outer_column = _read_tie(ties[0], inner_columns)
     table = _find_public(outer_column, outer, table_columns, public_tables)
-    left = _write_public_condition(outer, table, table_columns)
+    left = write_conditions(list_public_conditions(outer, table, table_columns))
     values = list_values(table, outer_column.name.lower(), left)
     if not 1 <= len(values) <= MOST_VALUES:
         raise CannotSplit
@@ -149,10 +149,13 @@ def _find_public(
     return tables[0]
 
 
-def _write_public_condition(
+def list_public_conditions(
     outer: exp.Select, table: str, table_columns: Mapping[str, Collection[str]]
-) -> str:
-    """The conditions of the outer question that read this public table alone, as SQL."""
+) -> list[exp.Expr]:
+    """The conditions of a question, all of which must hold, that read this public table alone.
+
+    There are none where the question reads the table twice.
+    """
     others = {
         column
         for source in list_sources(outer)
@@ -166,18 +169,23 @@ def _write_public_condition(
     )
     where = outer.args.get("where")
     if where is None or count != 1:
-        return "TRUE"
-    conditions = [
-        condition.copy()
+        return []
+    return [
+        condition
         for condition in flatten_chain(where.this, exp.And)
         if all(map(is_allowed, condition.walk()))
         and not any(condition.find_all(exp.Query, exp.Parameter, exp.Placeholder))
         and any(condition.find_all(exp.Column))
         and all(column.name.lower() in own for column in condition.find_all(exp.Column))
     ]
+
+
+def write_conditions(conditions: list[exp.Expr]) -> str:
+    """Conditions on one table, all of which must hold, as SQL over it alone."""
+    written = []
     for condition in conditions:
-        for column in condition.find_all(exp.Column):
+        own = condition.copy()
+        for column in own.find_all(exp.Column):
             column.set("table", None)
-    return (
-        " AND ".join(f"({condition.sql(dialect='duckdb')})" for condition in conditions) or "TRUE"
-    )
+        written.append(f"({own.sql(dialect='duckdb')})")
+    return " AND ".join(written) or "TRUE"

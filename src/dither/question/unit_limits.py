@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from dither.errors import ParameterError
 from dither.plan.algebra import (
+    Aggregate,
     Call,
     Cells,
     Column,
@@ -30,7 +31,7 @@ from dither.plan.algebra import (
     Value,
 )
 from dither.plan.analysed_query import Analyses
-from dither.question.expressions import Apply, Formula
+from dither.question.expressions import Apply, Constant, Formula, Noisy
 from dither.question.recipe import Atom, Recipe
 from dither.question.shapes import atoms_of
 
@@ -72,11 +73,20 @@ class UnitLimits:
             )
 
 
-def can_be_limited(recipe: Recipe) -> bool:
-    """Whether a question is made of counts and sums by declared keys, and of their ratios.
+@dataclass(frozen=True)
+class PartLimits:
+    """Limits of a question that is asked in parts: the name of each part, and its limits, or None
+    where it is asked without."""
 
-    Averages, and sums beside counts of the same rows, are put together from a count and a sum of
-    distances to the middle: cutting one of the two off would move the other.
+    parts: tuple[tuple[str, UnitLimits | None], ...]
+
+
+def can_be_limited(recipe: Recipe) -> bool:
+    """Whether a question is made of counts, sums and averages by declared keys, and of ratios.
+
+    Sums beside counts of the same rows are put together from a count and a sum of distances to the
+    middle: cutting one of the two off would move the other. So are averages, and there a unit whose
+    count is cut off keeps its own average.
     """
     are_sums = all(
         isinstance(query, Cells)
@@ -90,8 +100,40 @@ def _adds_numbers(formula: Formula) -> bool:
     """Whether a formula adds released numbers to anything."""
     if not isinstance(formula, Apply):
         return False
+    if _read_average(formula) is not None:
+        return False
     is_sum = formula.name in ("add", "subtract") and bool(atoms_of(formula))
     return is_sum or any(_adds_numbers(argument) for argument in formula.arguments)
+
+
+def _read_average(formula: Formula) -> tuple[int, int] | None:
+    """The atoms of an average around a middle, its sum and its count; None for any other formula.
+
+    >>> average = Apply("add", (Constant(Fraction(5)), Apply("divide", (Noisy(1), Noisy(0)))))
+    >>> _read_average(average), _read_average(Noisy(0))
+    ((1, 0), None)
+    """
+    match formula:
+        case Apply("add", (Constant(), Apply("divide", (Noisy(total), Noisy(count))))):
+            return total, count
+    return None
+
+
+def find_counters(recipe: Recipe) -> dict[tuple[int, int], int]:
+    """Map the (query, column) of every sum in an average to the column that counts its rows."""
+    counters: dict[tuple[int, int], int] = {}
+    formulas = [output.formula for output in recipe.outputs]
+    while formulas:
+        formula = formulas.pop()
+        average = _read_average(formula)
+        if average is not None:
+            for grouping in recipe.sets:
+                (query, column), (counted, count) = (grouping.positions[atom] for atom in average)
+                if query == counted:
+                    counters[query, column] = count
+        elif isinstance(formula, Apply):
+            formulas += formula.arguments
+    return counters
 
 
 def list_unit_rows(query: Cells) -> tuple[PerUnit, int | None]:
@@ -120,8 +162,8 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analys
     """Clamp what one unit adds to the aggregates of a question, and limit its groups."""
     if not can_be_limited(recipe):
         raise ParameterError(
-            "limits= are for counts, sums and their ratios by declared keys: ask for averages, and "
-            "for sums beside counts, in questions of their own"
+            "limits= are for counts, sums and their ratios, and for averages, by declared keys: "
+            "ask for sums beside counts in questions of their own"
         )
     limits.check_atoms(recipe.atoms)
     limits = _round_totals(recipe, limits, analyses) if limits.is_total else limits
@@ -130,30 +172,67 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analys
         for grouping in recipe.sets
         for clamp, position in zip(limits.clamps, grouping.positions, strict=True)
     }
+    counters = find_counters(recipe)
+    if counters and limits.is_total:
+        raise ParameterError("is_total of limits is False where an average is asked for")
     queries: list[Query] = []
     for number, query in enumerate(recipe.queries):
         assert isinstance(query, Cells)
         own = [clamps[number, column] for column in range(len(query.columns))]
+        counted_by = [counters.get((number, column)) for column in range(len(query.columns))]
         queries.append(
             _limit_totals(query, own, limits.max_groups)
             if limits.is_total and query.keys
-            else _limit_query(query, own, limits.max_groups)
+            else _limit_query(query, own, counted_by, limits.max_groups, analyses)
         )
     atoms = tuple(
-        _describe_limits(atom, clamp, limits, unit)
-        for atom, clamp in zip(recipe.atoms, limits.clamps, strict=True)
+        _describe_limits(atom, clamp, limits, unit, is_averaged=position in counters)
+        for atom, clamp, position in zip(
+            recipe.atoms, limits.clamps, recipe.sets[0].positions, strict=True
+        )
     )
-    return replace(recipe, queries=tuple(queries), atoms=atoms)
+    limited = replace(recipe, queries=tuple(queries), atoms=atoms)
+    return _read_units(limited, analyses) if counters else limited
 
 
-def _limit_query(query: Cells, clamps: list[UnitClamp], max_groups: int | None) -> Cells:
+def _read_units(recipe: Recipe, analyses: Analyses) -> Recipe:
+    """The recipe with the units of its sums as their plans have them: shares of an average are
+    on a finer grid than the values."""
+    atoms = []
+    for atom, (number, column) in zip(recipe.atoms, recipe.sets[0].positions, strict=True):
+        query = recipe.queries[number]
+        assert isinstance(query, Cells)
+        aggregate = query.columns[column]
+        assert isinstance(aggregate, Sum)
+        atoms.append(
+            replace(atom, unit=analyses.analyse_rows(query.plan).columns[aggregate.column].step)
+        )
+    return replace(recipe, atoms=tuple(atoms))
+
+
+def _limit_query(
+    query: Cells,
+    clamps: list[UnitClamp],
+    counted_by: list[int | None],
+    max_groups: int | None,
+    analyses: Analyses,
+) -> Cells:
+    """The query with what one unit adds to a group clamped.
+
+    A sum that is averaged becomes the unit's own average there, times its clamped count, and its
+    own clamp is not needed.
+    """
     rows, groups = list_unit_rows(query)
     names = name_numbers(query)
-    numbers = tuple(
-        Named(name, _write_clamp(name, clamp)) for name, clamp in zip(names, clamps, strict=True)
-    )
+    numbers = []
+    for position, (name, counter) in enumerate(zip(names, counted_by, strict=True)):
+        number = _write_clamp(name, clamps[position])
+        if counter is not None:
+            bounds = _find_value_bounds(query.columns[position], rows, analyses)
+            number = _write_averaged(name, bounds, names[counter], clamps[counter])
+        numbers.append(Named(name, number))
     keys = tuple(Named(key, Column(key)) for key in query.keys)
-    plan = _limit_groups(Project(rows, keys + numbers), query.keys, groups, max_groups)
+    plan = _limit_groups(Project(rows, (*keys, *numbers)), query.keys, groups, max_groups)
     return Cells(plan, query.keys, tuple(Sum(name) for name in names))
 
 
@@ -193,12 +272,40 @@ def _write_clamp(name: str, clamp: UnitClamp) -> Call:
     return Call("clamp", (Column(name), *ends))
 
 
-def _describe_limits(atom: Atom, clamp: UnitClamp, limits: UnitLimits, unit: str) -> Atom:
+def _find_value_bounds(
+    aggregate: Aggregate, rows: PerUnit, analyses: Analyses
+) -> tuple[Fraction, Fraction]:
+    """The public bounds of the values of a sum, and so of their average; a row without a value
+    may add 0."""
+    assert isinstance(aggregate, Sum)
+    domain = analyses.analyse_rows(rows.source).columns[aggregate.column]
+    least = min(domain.low, 0) if domain.nullable else domain.low
+    most = max(domain.high, 0) if domain.nullable else domain.high
+    return least * domain.step, most * domain.step
+
+
+def _write_averaged(
+    total: str, bounds: tuple[Fraction, Fraction], count: str, counted: UnitClamp
+) -> Call:
+    """A unit's average times its clamped count. The average lies within the bounds of its values,
+    and is clamped to them so that the plan says it."""
+    low, high = (Value("number", bound) for bound in bounds)
+    average = Call("clamp", (Call("divide", (Column(total), Column(count))), low, high))
+    return Call("multiply", (average, _write_clamp(count, counted)))
+
+
+def _describe_limits(
+    atom: Atom, clamp: UnitClamp, limits: UnitLimits, unit: str, *, is_averaged: bool
+) -> Atom:
     max_groups = limits.max_groups
     groups = "all groups together" if limits.is_total else "a group"
     words = [
-        f"what one {unit} adds to {atom.aggregate} of {groups} clamped to "
-        f"[{float(clamp.low):g}, {float(clamp.high):g}]"
+        f"what one {unit} adds to {atom.aggregate} of {groups} "
+        + (
+            "is its own average there, times its clamped count"
+            if is_averaged
+            else f"clamped to [{float(clamp.low):g}, {float(clamp.high):g}]"
+        )
     ]
     if max_groups is not None:
         words.append(f"at most {max_groups} groups per {unit}")
