@@ -16,7 +16,21 @@ from dither.curator.planning_work import FEW_PLANNED, PLANNED_S, bound_planning
 from dither.curator.work_bounds import BYTE_S, ROW_S, bound_work
 from dither.embedded import EmbeddedCurator
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Count, Filter, Join, Linear, Scan, Scores, UnitVectors
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Column,
+    Count,
+    Filter,
+    Join,
+    Linear,
+    Named,
+    Project,
+    Scan,
+    Scores,
+    UnitVectors,
+    Value,
+)
 from dither.plan.analyse import Analysed
 from dither.plan.encodings import Binned, Intercept, Scaled
 from dither.plan.expressions import Compare, Or
@@ -98,6 +112,19 @@ def test_joins_are_planned_longer_by_the_cube_of_their_number():
             plan = Join(rows.plan, leaf.plan, (("ward", "ward"),), "left")
             rows = Analysed(plan, None, {}, (rows, leaf))
         assert bound_planning([rows]) == pytest.approx(PLANNED_S * max(0, units - FEW_PLANNED))
+
+
+def test_lookups_in_lists_are_planned_like_joins():
+    """Each is a join with its list: 160 of them took 3.2 s and held 0.5 s."""
+    leaf = Analysed(Scan("visits"), None, {})
+    for count, units in ((5, 3 * 5), (40, 3 * 40 + 160), (160, 3 * 160 + 10_240)):
+        calls = [
+            Call("index_in", (Column("note"), Value("text", "a"), Value("text", f"b{number}")))
+            for number in range(count)
+        ]
+        plan = Project(leaf.plan, tuple(Named(f"n{i}", call) for i, call in enumerate(calls)))
+        bound = bound_planning([Analysed(plan, None, {}, (leaf,))])
+        assert bound == pytest.approx(PLANNED_S * max(0, units - FEW_PLANNED))
 
 
 def test_a_question_whose_declared_sizes_pass_an_hour_is_refused_for_free(con, monkeypatch):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from dither.data.lower.functions import SQL, UNDEFINED
+from dither.data.lower.functions.sql import SqlArguments
+from dither.plan.domain import Domain
 from dither.plan.functions import TABLE
 
 SOURCE = Path(__file__).parents[2] / "src" / "dither"
@@ -63,3 +65,11 @@ def test_the_search_finds_the_sql_that_there_is():
         assert find_engine_sql(
             (SOURCE / "data" / "lower" / "functions" / f"{name}.py").read_text()
         ), name
+
+
+def test_a_list_of_texts_with_all_short_letters_has_a_mark_between_them():
+    texts = ("".join(map(chr, range(1, 0xD800))), "b")
+    domains = (Domain("text", True, width=8), *(Domain("text", False) for _ in texts))
+    arguments = SqlArguments("index_in", domains, (None, *texts), ("t", "'a'", "'b'"))
+    sql = SQL["index_in"](arguments, Domain("number", True, 0, 1))
+    assert f"{chr(0xE000)}b', '{chr(0xE000)}')" in sql

@@ -152,16 +152,6 @@ def test_the_cheaper_statement_is_run(copy):
         engine.connection.execute("RESET enable_seqscan")
 
 
-def test_a_loop_over_no_rows_needs_no_index(copy):
-    """The rows of a join of which only those without a match are asked for."""
-    nothing = "SELECT visit AS other, count(*) FROM items GROUP BY 1"
-    sql = (
-        f"SELECT count(other) FROM visits LEFT JOIN (SELECT * FROM ({nothing}) WHERE FALSE) ON TRUE"
-    )
-    run = copy.measurer.engine.compile("name", sql, is_kept=False, rewrite=lambda _: sql)
-    assert run == BY_INDEX + sql
-
-
 def test_groups_that_are_not_looked_up_in_an_index_are_computed_all_at_once(copy):
     """However cheap the server believes the other statement to be."""
     dear = "SELECT count(*) FROM visits AS a, visits AS b, visits AS c WHERE a.score < b.score"

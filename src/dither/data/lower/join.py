@@ -37,7 +37,9 @@ def join_sql(
     return f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {condition}"
 
 
-def _list_outputs(plan: Join, operands: tuple[Analysed, ...], here: Analysed) -> str:
+def _list_outputs(
+    plan: Join, operands: tuple[Analysed, ...], here: Analysed, *, is_matched: bool = True
+) -> str:
     """Write the columns of a row l of the left input beside its match r, which may be missing."""
     from_left = list_carried(operands[0].node, operands[0].columns)
     from_right = [
@@ -45,11 +47,24 @@ def _list_outputs(plan: Join, operands: tuple[Analysed, ...], here: Analysed) ->
     ]
     outputs = list_names(from_left, "l.")
     for column in from_right:
-        value = f"r.{name(column)}"
         domain = here.columns.get(column)
+        value = f"r.{name(column)}" if is_matched else _write_null(plan, column, here)
         kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
         outputs += f", {kept} AS {name(column)}"
     return outputs
+
+
+def _write_null(plan: Join, column: str, here: Analysed) -> str:
+    """Write the engine's null in the type of a column of the right side.
+
+    An id has the type of the left column that it is compared with; whatever is neither an id nor
+    a text is a number.
+    """
+    alike = {right: f"l.{name(left)}" for left, right in plan.on} | {
+        text: dialect().text("") for text in here.columns if here.columns[text].kind == "text"
+    }
+    value = alike.get(column, "CAST(0 AS BIGINT)")
+    return f"NULLIF({value}, {value})"
 
 
 def find_unmatched(rows: Analysed) -> bool:
@@ -69,21 +84,18 @@ def find_unmatched(rows: Analysed) -> bool:
 
 
 def unmatched_sql(
-    plan: Join,
-    left: str,
-    right: str,
-    ungrouped: str,
-    operands: tuple[Analysed, ...],
-    here: Analysed,
+    plan: Join, left: str, ungrouped: str, operands: tuple[Analysed, ...], here: Analysed
 ) -> str:
     """Write the SELECT of the rows of a left join that have no match: NOT EXISTS.
 
-    No group is made: `right` only gives its columns, which are null.
+    No group is made, and its rows are written once: what each join writes twice is written
+    thousands of times where joins lie inside joins.
     """
-    match = f"SELECT 1 FROM ({ungrouped}) AS r WHERE {write_condition(plan, operands)}"
-    empty = f"(SELECT * FROM ({right}) AS r WHERE FALSE) AS r ON TRUE"
-    joined = f"SELECT {_list_outputs(plan, operands, here)} FROM ({left}) AS l LEFT JOIN {empty}"
-    return f"{joined} WHERE NOT EXISTS ({match})"
+    outputs = _list_outputs(plan, operands, here, is_matched=False)
+    return (
+        f"SELECT {outputs} FROM ({left}) AS l WHERE NOT EXISTS "
+        f"(SELECT 1 FROM ({ungrouped}) AS r WHERE {write_condition(plan, operands)})"
+    )
 
 
 def write_condition(plan: Join, operands: tuple[Analysed, ...]) -> str:

@@ -6,7 +6,7 @@ left out of it before (`keep_columns`).
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from dither.data.lower.distinct import distinct_sql
@@ -62,26 +62,23 @@ def plan_sql(
     `only_unmatched`: of a left join, which is `rows`, only those without a match.
     """
     plan = rows.plan
-    unmatched = find_unmatched(rows)
-    sources = [plan_sql(source, sample_key, only_unmatched=unmatched) for source in rows.sources]
-    match plan:
-        case Scan():
-            return scan_sql(plan, rows)
-        case Join():
-            if only_unmatched:
-                right_rows = plan_sql(rows.sources[1].sources[0], sample_key)
-                return unmatched_sql(plan, sources[0], sources[1], right_rows, rows.sources, rows)
-            if (repeated := find_repeated_matches(plan, rows.sources)) is not None:
-                matches = plan_sql(repeated, sample_key)
-                return semi_join_sql(plan, sources[0], matches, rows.sources, rows)
-            if (ungrouped := find_met_groups(plan, rows.sources)) is not None:
-                rows_of_groups = plan_sql(ungrouped, sample_key)
-                return join_groups_sql(plan, sources[0], rows_of_groups, rows.sources, rows)
-            return join_sql(plan, sources[0], sources[1], rows.sources, rows)
-        case UnionAll():
-            return union_sql(sources[0], sources[1], rows.sources, rows)
-    (source,) = sources
-    (before,) = rows.sources
+    if isinstance(plan, Scan):
+        return scan_sql(plan, rows)
+    before, *others = rows.sources
+    source = plan_sql(before, sample_key, only_unmatched=find_unmatched(rows))
+    if isinstance(plan, Join):
+        write_join: Callable[..., str] = join_sql
+        (right,) = others
+        if only_unmatched:
+            write_join, right = unmatched_sql, right.sources[0]
+        elif (repeated := find_repeated_matches(plan, rows.sources)) is not None:
+            write_join, right = semi_join_sql, repeated
+        elif (ungrouped := find_met_groups(plan, rows.sources)) is not None:
+            write_join, right = join_groups_sql, ungrouped
+        # only what is used is written: in joins inside joins the work would double with each
+        return write_join(plan, source, plan_sql(right, sample_key), rows.sources, rows)
+    if isinstance(plan, UnionAll):
+        return union_sql(source, plan_sql(others[0], sample_key), rows.sources, rows)
     match plan:
         case Filter():
             return filter_sql(plan, source, before, rows)

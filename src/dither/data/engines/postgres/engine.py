@@ -150,7 +150,7 @@ class PostgresEngine:
 
 def _loops_by_index(plan: Any) -> bool:
     """Whether every nested loop of a plan finds its inner rows in an index, by a value of its outer
-    row, or has none.
+    row.
 
     With many rows such a loop is slower than a hash join. But it ends: its work is that of its
     outer rows and of the inner rows that they meet.
@@ -160,9 +160,7 @@ def _loops_by_index(plan: Any) -> bool:
         inner = steps[1]
         while len(inner.get("Plans", [])) == 1:
             (inner,) = inner["Plans"]
-        if inner.get("One-Time Filter") != "false" and not _LOOKUP.search(
-            inner.get("Index Cond", "")
-        ):
+        if not _LOOKUP.search(inner.get("Index Cond", "")):
             return False
     return all(map(_loops_by_index, steps))
 

@@ -31,7 +31,11 @@ def _index_sql(a: SqlArguments, result: Domain) -> str:
     """
     texts = [a.text(position) for position in range(1, len(a.sql))]
     used = {*"".join(texts)}
-    mark = next(mark for mark in map(chr, range(1, 0xD800)) if mark not in used)
+    mark = next(
+        mark
+        for mark in map(chr, range(1, 0x110000))
+        if mark not in used and not "\ud800" <= mark < "\ue000"  # halves of pairs
+    )
     listed = f"string_split({dialect().text(mark.join(texts))}, {dialect().text(mark)})"
     members = f"SELECT unnest({listed}) AS dither_text, unnest(range({len(texts)})) AS dither_place"
     return f"(SELECT dither_place FROM ({members}) WHERE dither_text = {a.sql[0]})"
