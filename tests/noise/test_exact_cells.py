@@ -34,7 +34,7 @@ PLANS = [
     small_plan("laplace", 10, 2, signed=True, shared=False, width=6),
     small_plan("gaussian", 16, 2, signed=True, shared=False, width=6),
     plan_for("laplace", Fraction(100), True, 6),
-    plan_for("laplace", Fraction(17), True, 9, is_few=True),
+    plan_for("laplace", Fraction(17), True, 6, is_few=True),
 ]
 
 
