@@ -23,6 +23,7 @@ from dither.privacy.mechanisms.quantile_levels import (
     list_levels,
     put_on_grid,
 )
+from dither.privacy.noise.enclosure import Enclosure
 from tests.sources import TestSource
 
 
@@ -53,19 +54,24 @@ def proposal_law(levels: RankLevels) -> list[Fraction]:
     return [Fraction(places[cell], levels.total) for cell in list_cells(levels)]
 
 
-def kept_chance(levels: RankLevels, missed: int) -> float:
-    """The chance with which the code keeps a proposed cell that misses by so much."""
-    thrown = []
+def coin_of(levels: RankLevels, missed: int) -> Enclosure:
+    """The chance with which the code keeps a proposed cell that misses by so much, in 256 bits."""
+    thrown: list[Enclosure] = []
 
     def throw(chance, drawn, source):
-        bound = chance(256)
-        assert 0 <= bound.low <= bound.high <= (1 << 256) + 1 and bound.high - bound.low <= 4
-        thrown.append(float(Fraction(bound.low, 1 << 256)))
+        thrown.append(chance(256))
         return True
 
     with mock.patch.object(quantile_levels, "decide", throw):
         kept = is_kept(levels, missed, TestSource([], after=0))
-    return thrown[0] if thrown else float(kept)
+    bound = thrown[0] if thrown else Enclosure(kept << 256, kept << 256)
+    assert 0 <= bound.low <= bound.high <= (1 << 256) + 1 and bound.high - bound.low <= 4
+    return bound
+
+
+def kept_chance(levels: RankLevels, missed: int) -> float:
+    """The same, rounded."""
+    return float(Fraction(coin_of(levels, missed).low, 1 << 256))
 
 
 def weight_law(levels: RankLevels) -> list[float]:

@@ -19,11 +19,14 @@ from dither.privacy.mechanisms.quantile_levels import (
     find_level,
     happens,
     is_kept,
+    list_levels,
     list_starts,
     propose,
+    put_on_grid,
 )
 from tests.mechanisms.closeness import assert_law
 from tests.mechanisms.level_law import (
+    coin_of,
     flip_law,
     kept_chance,
     levels_of,
@@ -83,8 +86,10 @@ def test_scores_and_levels_are_those_of_their_definitions(q):
 def test_numbers_on_both_sides_of_64_bits_give_the_same_levels(q, rows):
     """Rows, shifts and scales of any size: what is found is what the definitions say."""
     counts = [rows // 3, 0, rows // 2, rows - rows // 3 - rows // 2]
-    for shift in (0, rows, -rows, 2**61 - 1, 1 - 2**61):
-        for scale in (Fraction(1, 3), Fraction(2**50), Fraction(2**61, 3), Fraction(2**90)):
+    shifts = (0, rows, -rows, 2**61 - 1, 1 - 2**61, 2**63 - 1, 1 - 2**63)
+    scales = (Fraction(1, 3), Fraction(2**50), Fraction(2**61, 3), Fraction(2**90))
+    for shift in shifts:
+        for scale in scales:
             levels = levels_of(counts, q, scale, shift)
             missed = [count_missed(levels, cell) for cell in range(4)]
             assert missed == naive_missed(counts, q, shift)
@@ -105,6 +110,10 @@ def test_a_level_begins_where_weights_are_at_most_its_power_and_ends_before_half
                 last = mpmath.exp(-(starts[level + 1] - 1) / exact)
                 assert last > mpmath.mpf(2) ** -(level + 1) * (1 - mpmath.mpf(10) ** -5)
     assert starts[0] == 0 and list(starts) == sorted(starts)
+    levels = levels_of([1, 0, 2], Fraction(1, 2), scale)
+    for missed in {start + more for start in levels.starts for more in (-1, 0, 1)} - {-1}:
+        upto = [level for level, start in enumerate(levels.starts) if start <= missed]
+        assert find_level(levels, missed) == upto[-1]
 
 
 def test_every_place_of_a_proposal_is_a_cell_as_often_as_its_level_says(monkeypatch):
@@ -125,6 +134,43 @@ def test_a_proposal_is_kept_with_what_is_left_of_its_weight(scale):
         weight = math.exp(-missed / float(scale) + level * math.log(2))
         assert abs(kept_chance(levels, missed) - weight) <= 1e-9 * max(weight, 1e-9)
         assert level == levels.last or 0.49999 < weight <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(10**30 + 7, 999)])
+def test_the_coin_of_a_proposal_is_exact_to_more_bits_than_floats_have(scale):
+    levels = levels_of([30, 1, 0, 20, 9], Fraction(1, 2), scale)
+    gaps = [0, 1, 2, *(start + more for start in levels.starts for more in (0, 7))]
+    with mpmath.workdps(200):
+        for missed in gaps:
+            gap = mpmath.mpf(missed * scale.denominator) / scale.numerator
+            chance = mpmath.ldexp(mpmath.exp(-gap), 256 + find_level(levels, missed))
+            bound = coin_of(levels, missed)
+            assert bound.low - mpmath.mpf(2) ** -200 <= chance <= bound.high + mpmath.mpf(2) ** -200
+
+
+def test_every_level_of_a_wide_grid_that_begins_anywhere_is_proposed_from_end_to_end():
+    """The first and the last place of each level are the first and the last cell that miss by so
+    little."""
+    low, high = 2**60 + 3, 2**61 + 4
+    filled = np.array([low + 5, low + 2**59, high - 7])
+    grid = put_on_grid(filled, np.array([30, 41, 50]), low, high)
+    levels = list_levels(grid, Fraction(1, 3), Fraction(5))
+    ends = [*levels.starts[1:], 10**9]
+    place = 0
+    for end, weight in zip(ends, levels.weights, strict=True):
+        first, last = (propose_at(levels, there) for there in (place, place + weight - 1))
+        assert low <= first <= last <= high
+        assert max(count_missed(levels, cell) for cell in (first, last)) < end
+        assert first == low or count_missed(levels, first - 1) >= end
+        assert last == high or count_missed(levels, last + 1) >= end
+        place += weight
+    assert place == levels.total
+
+
+def propose_at(levels, place):
+    count = -(-levels.total.bit_length() // 64)
+    words = [place >> 64 * word & 2**64 - 1 for word in reversed(range(count))]
+    return propose(levels, TestSource(words))
 
 
 @pytest.mark.parametrize("spare", [0, 10])

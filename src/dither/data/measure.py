@@ -322,7 +322,9 @@ def is_sampled(query: MeasuredQuery) -> bool:
 
 def _sort_all(batches: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The numbers of all batches, in order: counters that lie together are added to together."""
-    return np.sort(np.concatenate([*batches, np.empty(0, np.int32)]))
+    numbers = np.concatenate([*batches, np.empty(0, np.int32)])
+    numbers.sort()
+    return numbers
 
 
 def _count_equal(numbers: NDArray[np.int64]) -> Histogram:
