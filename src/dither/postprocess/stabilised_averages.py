@@ -110,6 +110,8 @@ def predict_distances(groups: NoisyGroups) -> list[Fraction]:
     [1.05, 0.69]
     """
     size = len(groups.counts)
+    if not size:
+        return []
     spread = groups.half**2 / 3
     counts = _predict_counts(groups)
     overall = _predict_overall(groups)
