@@ -75,6 +75,7 @@ def ask_subquestions(
     read_public: ReadPublic,
     *,
     fresh: bool = False,
+    dry_run: bool = False,
     split: SplitQuestion | None = None,
 ) -> CombinedResult:
     """Answer a question over answers: ask its parts, and compute the rest from their answers.
@@ -82,8 +83,8 @@ def ask_subquestions(
     Raises the refusal of the whole question where it is no such question. What can be refused is
     refused before anything is spent: the whole is rehearsed on invented tables, and the first part
     that is charged must fit the budget together with all after it. `fresh` says that answers which
-    are stored are bought anew. `rehearse` is None where the same question was rehearsed before; its
-    `split` is then known too.
+    are stored are bought anew, `dry_run` that none is charged. `rehearse` is None where the same
+    question was rehearsed before; its `split` is then known too.
     """
     split_terms = read_split(question, refusal, catalog, read_public, split)
     previews = _preview_known(split_terms, preview)
@@ -106,7 +107,7 @@ def ask_subquestions(
                 ]
             )
 
-    return _combine(question, split_terms, ask, check)
+    return _combine(question, split_terms, ask, None if dry_run else check)
 
 
 def preview_subquestions(

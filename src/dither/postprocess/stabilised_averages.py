@@ -34,8 +34,9 @@ from dither.answer.result import Result
 from dither.question.recipe import Output, Recipe
 
 STABILISED = (
-    "conditions on rows: averages of small groups were drawn towards the average of all groups, "
-    "because noise moves them more than groups differ; result.answers has them as released"
+    "conditions on rows: the average of each group was drawn towards the average of all groups, "
+    "the more the larger its noise is beside what groups differ by; result.answers has them as "
+    "released"
 )
 _SURPRISE = 4 * 5
 """Groups are said to differ where the squares of their residuals exceed those of noise by two
