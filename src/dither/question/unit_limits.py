@@ -67,33 +67,6 @@ class UnitLimits:
     max_groups: int | None = None
     is_total: bool = False
 
-    def check_atoms(self, atoms: tuple[Atom, ...], averaged: Collection[int] = ()) -> None:
-        """Refuse limits that were bought for another question.
-
-        The `averaged` atoms are sums around a middle that conditions on rows may move, and with it
-        their names: a condition may hold a number that was not known when limits were bought.
-        """
-        bought = [clamp.aggregate for clamp in self.clamps]
-        aggregates = [atom.aggregate for atom in atoms]
-        if _strip_middles(bought, averaged) != _strip_middles(aggregates, averaged):
-            raise ParameterError(
-                f"these limits are for {', '.join(bought) or 'nothing'}, and the "
-                f"question asks for {', '.join(aggregates)}: buy them for "
-                'this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
-            )
-
-
-def _strip_middles(names: list[str], averaged: Collection[int]) -> list[str]:
-    """The names of aggregates, those of averaged sums without the middle.
-
-    >>> _strip_middles(["SUM(cost - 3)", "SUM(cost - -2.5)"], [1])
-    ['SUM(cost - 3)', 'SUM(cost)']
-    """
-    return [
-        _MIDDLE.sub(")", name) if position in averaged else name
-        for position, name in enumerate(names)
-    ]
-
 
 @dataclass(frozen=True)
 class PartLimits:
@@ -204,7 +177,7 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analys
     counters = find_counters(recipe)
     positions = recipe.sets[0].positions
     averaged = [atom for atom, position in enumerate(positions) if position in counters]
-    limits.check_atoms(recipe.atoms, averaged)
+    _check_aggregates(limits, recipe.atoms, averaged)
     limits = _round_totals(recipe, limits, analyses) if limits.is_total else limits
     clamps = {
         position: clamp
@@ -246,6 +219,36 @@ def _read_units(recipe: Recipe, analyses: Analyses) -> Recipe:
             replace(atom, unit=analyses.analyse_rows(query.plan).columns[aggregate.column].step)
         )
     return replace(recipe, atoms=tuple(atoms))
+
+
+def _check_aggregates(
+    limits: UnitLimits, atoms: tuple[Atom, ...], averaged: Collection[int]
+) -> None:
+    """Refuse limits that were bought for another question.
+
+    The `averaged` atoms are sums around a middle that conditions on rows may move, and with it
+    their names: a condition may hold a number that was not known when limits were bought.
+    """
+    bought = [clamp.aggregate for clamp in limits.clamps]
+    aggregates = [atom.aggregate for atom in atoms]
+    if _strip_middles(bought, averaged) != _strip_middles(aggregates, averaged):
+        raise ParameterError(
+            f"these limits are for {', '.join(bought) or 'nothing'}, and the "
+            f"question asks for {', '.join(aggregates)}: buy them for "
+            'this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
+        )
+
+
+def _strip_middles(names: list[str], averaged: Collection[int]) -> list[str]:
+    """The names of aggregates, those of averaged sums without the middle.
+
+    >>> _strip_middles(["SUM(cost - 3)", "SUM(cost - -2.5)"], [1])
+    ['SUM(cost - 3)', 'SUM(cost)']
+    """
+    return [
+        _MIDDLE.sub(")", name) if position in averaged else name
+        for position, name in enumerate(names)
+    ]
 
 
 def _limit_query(
