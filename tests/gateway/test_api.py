@@ -162,6 +162,12 @@ MOST = "9" * 1_000
                 {"name": "part_2", "limits": {"clamps": [CLAMP | {"low": MOST}]}},
             ]
         },
+        {
+            "part_limits": [
+                {"name": "part_1"},
+                {"name": "part_2", "limits": {"clamps": [CLAMP | {"high": MOST}]}},
+            ]
+        },
         {"clamps": [CLAMP]},
     ],
 )
