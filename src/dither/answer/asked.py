@@ -127,7 +127,7 @@ def _read_unit_limits(limits: UnitLimits) -> UnitLimits:
         if low > high:
             raise ParameterError("the lower end of a clamp is above its upper end: swap them")
         size = None if clamp.size is None else exact(clamp.size, "the size of a clamp")
-        if max(abs(low), abs(high), abs(size or 0)) > _LARGEST:
+        if any(abs(number) > _LARGEST for number in (low, high, size or Fraction(0))):
             raise ParameterError("the numbers of a clamp are too large: buy limits, or write 1e6")
         clamps.append(replace(clamp, low=low, high=high, size=size))
     if limits.max_groups is not None:
