@@ -244,6 +244,7 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
                 lambda subquestion: self._ask(subquestion, fresh, dry_run),
                 self._curator.read_public,
                 fresh=fresh,
+                dry_run=dry_run,
                 split=split,
             )
             if len(self._splits) >= MOST_SPLITS:

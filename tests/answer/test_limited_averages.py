@@ -16,18 +16,17 @@ from dither.answer.limit_wishes import read_limit_wish
 from dither.audit.naive_plans import grouped
 from dither.plan.analysed_query import Analyses
 from dither.plan.of_catalog import sensitivity
-from dither.question.unit_limits import UnitClamp, UnitLimits, limit_recipe
+from dither.question.unit_limits import (
+    UnitClamp,
+    UnitLimits,
+    can_be_limited,
+    find_counters,
+    limit_recipe,
+)
 from dither.sql.bind import bind
 from tests.datasets import clinic, clinic_sql
 
-AVERAGES = "SELECT ward, AVG(score) AS a FROM visits GROUP BY ward"
-TWO_ROWS = UnitLimits(
-    (
-        UnitClamp("COUNT(score)", Fraction(0), Fraction(2)),
-        UnitClamp("SUM(score - 0)", Fraction(0), Fraction(0)),
-    ),
-    2,
-)
+AVERAGES = "SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def place():
         yield registered[0]
 
 
-def bind_averages(place, sql: str = "SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward"):
+def bind_averages(place, sql: str = AVERAGES):
     return bind(sql, place.catalog, place.facts)
 
 
@@ -106,13 +105,41 @@ def test_no_person_moves_a_limited_average_by_more_than_claimed(place):
     assert claim.linf == 2 * 2500 * 10**6
 
 
-def test_a_limited_average_keeps_its_public_bounds_and_unit(place):
-    limited = limit_averages(place, 3, 2)
+@pytest.mark.parametrize("rows", [3, 20, 40, 1000])
+def test_a_limited_average_keeps_its_public_bounds_and_unit(place, rows):
+    """Also where more rows are allowed than the 20 that a person can have."""
+    limited = limit_averages(place, rows, 2)
     assert limited.atoms[1].unit == Fraction(1, 10**6)
     analyses = Analyses(place.catalog, place.facts)
     bounds = find_average_bounds(limited.outputs[1].formula, limited, analyses)
     assert bounds == find_average_bounds(limited.outputs[1].formula, bind_averages(place), analyses)
     assert bounds == (0, 5000)
+
+
+def test_an_average_around_zero_is_limited_by_rows_as_any_other(place):
+    """Its bounds are -5 and 5: no middle is taken off, and the column is a sum over a count."""
+    recipe = bind_averages(place, "SELECT ward, AVG(score) AS a FROM visits GROUP BY ward")
+    assert find_counters(recipe) == {(0, 1): 0}
+    clamps = tuple(UnitClamp(atom.aggregate, Fraction(0), Fraction(2)) for atom in recipe.atoms)
+    limited = limit_recipe(
+        recipe, UnitLimits(clamps), "person", Analyses(place.catalog, place.facts)
+    )
+    own = defaultdict(list)
+    for row in place.oracle.tables["visits"]:
+        if row["score"] is not None and row["ward"] == 0:
+            own[row["owner"]].append(row["score"])
+    expected = sum(
+        Fraction(min(len(values), 2) * sum(values), len(values)) for values in own.values()
+    )
+    count, total = grouped(limited.queries[0], place.oracle)["north",]
+    assert count == sum(min(len(values), 2) for values in own.values())
+    assert abs(total - expected) < Fraction(1, 1000)
+
+
+@pytest.mark.parametrize("over", ["COUNT(score)", "SUM(score)"])
+def test_a_ratio_of_other_numbers_is_no_average(place, over):
+    recipe = bind_averages(place, f"SELECT 5 + SUM(cost) / {over} AS a FROM visits")
+    assert find_counters(recipe) == {} and not can_be_limited(recipe)
 
 
 def test_a_total_of_all_groups_is_no_limit_of_an_average(place):

@@ -128,6 +128,59 @@ def test_limits_of_parts_are_bought_and_sent_with_the_question(client, served):
     assert bodies.LimitsBody.write_suggested(whole.read_suggested()) == whole
 
 
+CLAMP = {"aggregate": "SUM(cost)", "low": "0", "high": "5"}
+MOST = "9" * 1_000
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"part_limits": []},
+        {"part_limits": [{"name": "part_1"}] * 10_000},
+        {"part_limits": [{"name": "part_1"}]},
+        {"part_limits": [{"name": "part_1"}] * 2},
+        {"part_limits": [{"name": "part_2"}, {"name": "part_1"}]},
+        {"part_limits": [{"name": "part_1"}, {"name": "part_2"}], "max_groups": 1},
+        {"part_limits": [{"name": "part_1", "limits": {"clamps": []}}, {"name": "part_2"}]},
+        {"part_limits": [{"name": "part_1"}, {"name": "part_2", "limits": {"part_limits": []}}]},
+        {
+            "part_limits": [
+                {"name": "part_1"},
+                {"name": "part_2", "limits": {"clamps": [CLAMP] * 2}},
+            ]
+        },
+        {
+            "part_limits": [
+                {"name": "part_1"},
+                {"name": "part_2", "limits": {"clamps": [CLAMP], "max_groups": 0}},
+            ]
+        },
+        {
+            "part_limits": [
+                {"name": "part_1"},
+                {"name": "part_2", "limits": {"clamps": [CLAMP | {"low": MOST}]}},
+            ]
+        },
+        {
+            "part_limits": [
+                {"name": "part_1"},
+                {"name": "part_2", "limits": {"clamps": [CLAMP | {"high": MOST}]}},
+            ]
+        },
+        {"clamps": [CLAMP]},
+    ],
+)
+def test_limits_that_do_not_fit_the_parts_are_refused_and_nothing_is_spent(client, served, limits):
+    sql = "SELECT SUM(cost) AS s FROM visits WHERE cost < (SELECT AVG(cost) FROM visits)"
+    spent = served.read_spent()
+    for path in ("query", "preview"):
+        body = {"sql": sql, "epsilon": 2, "limits": limits}
+        response = client.post(f"/datasets/clinic/{path}", json=body)
+        assert 400 <= response.status_code < 500, response.text
+    assert served.read_spent() == spent
+
+
 def test_history_comes_in_pages(client, served):
     for _ in range(3):
         ask(client, epsilon="0.125", fresh=True)

@@ -152,6 +152,7 @@ def test_parts_that_the_budget_cannot_pay_together_cost_nothing(con):
 def test_a_part_with_a_number_that_the_budget_cannot_pay_after_the_first_costs_nothing(con):
     with pytest.raises(BudgetError, match="2 answers"):
         con.sql(ABOVE, epsilon=15)
+    assert con.sql(ABOVE, epsilon=15, dry_run=True).info["context"] == "dry_run"
     assert spent(con) == 0
 
 

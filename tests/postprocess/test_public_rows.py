@@ -209,6 +209,22 @@ def test_a_part_is_limited_where_another_waits_for_no_average(shop):
     con.sql(sql, epsilon=1, limits=limits)
 
 
+def test_limits_hold_where_the_number_narrows_what_is_averaged(shop):
+    """The two rows without a price have the quantity 1, and 4.5 narrows the bounds of the quantity
+    that the middle between them stands for: part 1 would be paid, and part 2 refused."""
+    con, _ = shop
+    sql = (
+        "SELECT AVG(quantity) AS a FROM lines WHERE quantity < "
+        "(SELECT 4.5 * AVG(quantity) FROM lines WHERE price < 1)"
+    )
+    limits = con.suggest("limits", sql, epsilon=1000)
+    assert limits.limits.parts[1][1].clamps[1].aggregate == "SUM(quantity - 25)"
+    before = con.budget().pots[0].spent
+    result = con.sql(sql, epsilon=9000, limits=limits)
+    assert con.budget().pots[0].spent - before == Fraction(result.info["charged"])
+    assert result.to_dict()["a"][0] == pytest.approx(2.5, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("limits", "sql", "words"),
     [

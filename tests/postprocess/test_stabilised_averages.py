@@ -51,7 +51,14 @@ def test_without_noise_nothing_is_drawn():
 
 @pytest.mark.parametrize(
     ("counts", "sums"),
-    [([-5, -7], [900, -900]), ([0, 0], [0, 0]), ([1], [10**9]), ([-3], [5]), ([30, -400], [1, 1])],
+    [
+        ([], []),
+        ([-5, -7], [900, -900]),
+        ([0, 0], [0, 0]),
+        ([1], [10**9]),
+        ([-3], [5]),
+        ([30, -400], [1, 1]),
+    ],
 )
 def test_whatever_was_released_predictions_lie_within_the_bounds(counts, sums):
     assert all(-HALF <= distance <= HALF for distance in predict(counts, sums))

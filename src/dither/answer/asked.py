@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     Limits: TypeAlias = UnitLimits | PartLimits | LimitSuggestion
 
 
+_LARGEST = 10**300
+"""Numbers of limits up to here can be written as floats."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question as it was put: its text, and the terms of its answer."""
@@ -122,7 +126,10 @@ def _read_unit_limits(limits: UnitLimits) -> UnitLimits:
         high = exact(clamp.high, "the upper end of a clamp")
         if low > high:
             raise ParameterError("the lower end of a clamp is above its upper end: swap them")
-        clamps.append(replace(clamp, low=low, high=high))
+        size = None if clamp.size is None else exact(clamp.size, "the size of a clamp")
+        if any(abs(number) > _LARGEST for number in (low, high, size or Fraction(0))):
+            raise ParameterError("the numbers of a clamp are too large: buy limits, or write 1e6")
+        clamps.append(replace(clamp, low=low, high=high, size=size))
     if limits.max_groups is not None:
         whole_number(limits.max_groups, "max_groups", remedy="a number of groups, such as 3")
     if type(limits.is_total) is not bool:

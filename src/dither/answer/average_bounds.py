@@ -10,24 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dither.plan.algebra import (
-    Aggregate,
-    Call,
-    Cells,
-    Column,
-    Count,
-    CountValues,
-    Expression,
-    Filter,
-    LimitGroups,
-    Plan,
-    Project,
-    SampleUnits,
-    Sum,
-    Value,
-)
+from dither.plan.algebra import Call, Cells, Column, Count, Sum, Value
 from dither.plan.analysed_query import Analyses
 from dither.plan.keys import bounds_in
+from dither.question.averages import counts_summands, find_expression
 from dither.question.expressions import Apply, Constant, Formula, Noisy
 from dither.question.recipe import GroupingSet, Recipe
 
@@ -69,36 +55,33 @@ def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) ->
     unit = recipe.atoms[average.total].unit
     low = between.low * unit
     high = between.high * unit
-    if isinstance(counter, Count) and _reads_same_rows(summed.plan, counted.plan):
-        # A row without a value adds 0 to the sum.
-        zero = Fraction(0)
-        return average.middle + min(low, zero), average.middle + max(high, zero)
     if isinstance(counter, Sum):
-        most = _read_most_rows(summed, aggregate, counted, counter)
+        most = _read_most_rows(summed, aggregate, counted, counter, analyses)
         if most is None:
             return None
         return average.middle + low / most, average.middle + high / most
-    if isinstance(counter, CountValues) and _counts_summands(
-        summed.plan, aggregate.column, counted.plan, counter.column
-    ):
-        return average.middle + low, average.middle + high
-    return None
+    if not counts_summands(summed, aggregate, counted, counter):
+        return None
+    # Where all rows are counted, one without a value adds 0 to the sum.
+    ends = (low, high, Fraction(0)) if isinstance(counter, Count) else (low, high)
+    return average.middle + min(ends), average.middle + max(ends)
 
 
-def _read_most_rows(summed: Cells, total: Sum, counted: Cells, counter: Sum) -> Fraction | None:
-    """Read how often one unit's own average counts at most, where units were limited so."""
+def _read_most_rows(
+    summed: Cells, total: Sum, counted: Cells, counter: Sum, analyses: Analyses
+) -> Fraction | None:
+    """Read how often one unit's own average counts at most, where units were limited so: as many
+    rows as the clamp leaves, or as a unit has at most."""
     if summed.plan != counted.plan:
         return None
-    kept = _find_expression(summed.plan, counter.column)
-    match _find_expression(summed.plan, total.column), kept:
+    kept = find_expression(summed.plan, counter.column)
+    match find_expression(summed.plan, total.column), kept:
         case (
             Call("multiply", (Call("clamp", (Call("divide", (_, Column(own))), *_)), factor)),
-            Call(
-                "clamp",
-                (Column(count), Value(value=Fraction() as least), Value(value=Fraction() as most)),
-            ),
-        ) if factor == kept and own == count and least == 0 < most:
-            return most
+            Call("clamp", (Column(count), Value(value=Fraction() as least), _)),
+        ) if factor == kept and own == count and least == 0:
+            domain = analyses.analyse_rows(counted.plan).columns[counter.column]
+            return domain.high * domain.step if domain.high > 0 else None
     return None
 
 
@@ -139,36 +122,3 @@ def read_average(formula: Formula) -> Average | None:
 def _find_query(recipe: Recipe, grouping_set: GroupingSet, atom: int) -> Cells | None:
     query = recipe.queries[grouping_set.positions[atom][0]]
     return query if isinstance(query, Cells) and not recipe.atoms[atom].offset else None
-
-
-def _reads_same_rows(first: Plan, second: Plan) -> bool:
-    """Whether two plans differ in the columns that they compute, at most."""
-    return first == second or _strip_project(first) == _strip_project(second)
-
-
-def _strip_project(plan: Plan) -> Plan:
-    return plan.source if isinstance(plan, Project) else plan
-
-
-def _counts_summands(plan: Plan, summed: str, counted_plan: Plan, counted: str) -> bool:
-    """Whether the values counted are those summed, perhaps less a constant."""
-    if not _reads_same_rows(plan, counted_plan):
-        return False
-    summand = _find_expression(plan, summed)
-    value = _find_expression(counted_plan, counted)
-    match summand:
-        case Call("subtract", (inner, Value())) if inner == value:
-            return True
-    return summand == value
-
-
-def _find_expression(plan: Plan, column: str) -> Expression | Aggregate:
-    """Find what a column of a plan is computed from.
-
-    Below nodes that keep columns as they are, it is a projection's expression, else the column
-    itself.
-    """
-    while isinstance(plan, (Filter, LimitGroups, SampleUnits)):  # these keep columns as they are
-        plan = plan.source
-    computed = plan.columns if isinstance(plan, Project) else ()
-    return next((named.of for named in computed if named.name == column), Column(column))

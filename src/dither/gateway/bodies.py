@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from dither.protocol.messages import MOST_TEXT, PaidReleaseDocument, PotDocument
 from dither.question.unit_limits import PartLimits, UnitClamp, UnitLimits
@@ -85,6 +85,15 @@ class LimitsBody(UnitLimitsBody):
 
     clamps: Annotated[list[ClampBody], Field(max_length=1_000)] = []
     part_limits: Annotated[list[PartLimitsBody], Field(max_length=100)] | None = None
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        """Refuse limits of the whole beside those of parts: they would be dropped in silence."""
+        if self.part_limits is not None and (self.clamps or self.max_groups or self.is_total):
+            raise ValueError(
+                "part_limits has the limits of each part: leave clamps, max_groups and is_total out"
+            )
+        return self
 
     @classmethod
     def write_suggested(cls, limits: UnitLimits | PartLimits) -> LimitsBody:

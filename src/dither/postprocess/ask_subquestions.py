@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -76,6 +75,7 @@ def ask_subquestions(
     read_public: ReadPublic,
     *,
     fresh: bool = False,
+    dry_run: bool = False,
     split: SplitQuestion | None = None,
 ) -> CombinedResult:
     """Answer a question over answers: ask its parts, and compute the rest from their answers.
@@ -83,8 +83,8 @@ def ask_subquestions(
     Raises the refusal of the whole question where it is no such question. What can be refused is
     refused before anything is spent: the whole is rehearsed on invented tables, and the first part
     that is charged must fit the budget together with all after it. `fresh` says that answers which
-    are stored are bought anew. `rehearse` is None where the same question was rehearsed before; its
-    `split` is then known too.
+    are stored are bought anew, `dry_run` that none is charged. `rehearse` is None where the same
+    question was rehearsed before; its `split` is then known too.
     """
     split_terms = read_split(question, refusal, catalog, read_public, split)
     previews = _preview_known(split_terms, preview)
@@ -107,7 +107,7 @@ def ask_subquestions(
                 ]
             )
 
-    return _combine(question, split_terms, ask, check)
+    return _combine(question, split_terms, ask, None if dry_run else check)
 
 
 def preview_subquestions(
@@ -238,15 +238,24 @@ def _preview_waiting(
     """Preview a part whose text holds numbers of other answers, with others in their place.
 
     These lie beyond all values, above or below: a bound of a comparison then narrows nothing in one
-    of the previews. The widest is shown. None where the part cannot be previewed so.
+    of the previews. The widest is shown. None where the part cannot be previewed so. Limits that
+    are for another part are refused.
     """
     previews: list[Preview] = []
+    refusal: ParameterError | None = None
     names = [scalar.name for scalar in subquestion.scalars]
     for chosen in product(_STAND_INS, repeat=min(len(names), _MOST_TRIED)):
         numbers = dict.fromkeys(names, chosen[0]) | dict(zip(names, chosen, strict=False))
-        with suppress(DitherError):
-            text = write_scalars(subquestion, numbers)
-            previews.append(preview(split_terms.ask_part(subquestion.name, text)))
+        text = write_scalars(subquestion, numbers)
+        terms = split_terms.ask_part(subquestion.name, text)
+        try:
+            previews.append(preview(terms))
+        except ParameterError as error:
+            refusal = error if terms.limits is not None else None
+        except DitherError:
+            continue
+    if not previews and refusal is not None:
+        raise refusal
     if not previews:
         return None
     widest = max(previews, key=lambda shown: [column.half_width or 0 for column in shown.columns])

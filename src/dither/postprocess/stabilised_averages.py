@@ -34,8 +34,9 @@ from dither.answer.result import Result
 from dither.question.recipe import Output, Recipe
 
 STABILISED = (
-    "conditions on rows: averages of small groups were drawn towards the average of all groups, "
-    "because noise moves them more than groups differ; result.answers has them as released"
+    "conditions on rows: the average of each group was drawn towards the average of all groups, "
+    "the more the larger its noise is beside what groups differ by; result.answers has them as "
+    "released"
 )
 _SURPRISE = 4 * 5
 """Groups are said to differ where the squares of their residuals exceed those of noise by two
@@ -110,6 +111,8 @@ def predict_distances(groups: NoisyGroups) -> list[Fraction]:
     [1.05, 0.69]
     """
     size = len(groups.counts)
+    if not size:
+        return []
     spread = groups.half**2 / 3
     counts = _predict_counts(groups)
     overall = _predict_overall(groups)

@@ -9,6 +9,8 @@ that the kernel derives the sensitivity from what runs.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -31,9 +33,12 @@ from dither.plan.algebra import (
     Value,
 )
 from dither.plan.analysed_query import Analyses
+from dither.question.averages import counts_summands
 from dither.question.expressions import Apply, Constant, Formula, Noisy
 from dither.question.recipe import Atom, Recipe
 from dither.question.shapes import atoms_of
+
+_MIDDLE = re.compile(r" - -?[\d.]+(e[+-]?\d+)?\)$")
 
 
 @dataclass(frozen=True)
@@ -62,16 +67,6 @@ class UnitLimits:
     max_groups: int | None = None
     is_total: bool = False
 
-    def check_atoms(self, atoms: tuple[Atom, ...]) -> None:
-        """Refuse limits that were bought for another question."""
-        if [clamp.aggregate for clamp in self.clamps] != [atom.aggregate for atom in atoms]:
-            raise ParameterError(
-                "these limits are for "
-                f"{', '.join(clamp.aggregate for clamp in self.clamps) or 'nothing'}, and the "
-                f"question asks for {', '.join(atom.aggregate for atom in atoms)}: buy them for "
-                'this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
-            )
-
 
 @dataclass(frozen=True)
 class PartLimits:
@@ -93,30 +88,45 @@ def can_be_limited(recipe: Recipe) -> bool:
         and all(isinstance(column, (Count, CountValues, Sum)) for column in query.columns)
         for query in recipe.queries
     )
-    return are_sums and not any(_adds_numbers(output.formula) for output in recipe.outputs)
+    return are_sums and not any(_adds_numbers(output.formula, recipe) for output in recipe.outputs)
 
 
-def _adds_numbers(formula: Formula) -> bool:
+def _adds_numbers(formula: Formula, recipe: Recipe) -> bool:
     """Whether a formula adds released numbers to anything."""
-    if not isinstance(formula, Apply):
-        return False
-    if _read_average(formula) is not None:
+    if not isinstance(formula, Apply) or _read_average(formula, recipe) is not None:
         return False
     is_sum = formula.name in ("add", "subtract") and bool(atoms_of(formula))
-    return is_sum or any(_adds_numbers(argument) for argument in formula.arguments)
+    return is_sum or any(_adds_numbers(argument, recipe) for argument in formula.arguments)
 
 
-def _read_average(formula: Formula) -> tuple[int, int] | None:
-    """The atoms of an average around a middle, its sum and its count; None for any other formula.
+def _read_average(formula: Formula, recipe: Recipe) -> tuple[int, int] | None:
+    """The atoms of an average, its sum and its count; None for any other formula.
 
-    >>> average = Apply("add", (Constant(Fraction(5)), Apply("divide", (Noisy(1), Noisy(0)))))
-    >>> _read_average(average), _read_average(Noisy(0))
-    ((1, 0), None)
+    It is a sum over the count of what was summed, perhaps around a middle.
     """
     match formula:
         case Apply("add", (Constant(), Apply("divide", (Noisy(total), Noisy(count))))):
-            return total, count
-    return None
+            atoms = (total, count)
+        case Apply("divide", (Noisy(total), Noisy(count))):
+            atoms = (total, count)
+        case _:
+            return None
+    return atoms if _are_sum_and_count(recipe, *atoms) else None
+
+
+def _are_sum_and_count(recipe: Recipe, total: int, count: int) -> bool:
+    """Whether an atom counts, in the same query, what another sums."""
+    for grouping in recipe.sets:
+        (number, summed), (counting, counted) = (grouping.positions[i] for i in (total, count))
+        query = recipe.queries[number]
+        if number != counting or not isinstance(query, Cells):
+            return False
+        column = query.columns[summed]
+        if not isinstance(column, Sum):
+            return False
+        if not counts_summands(query, column, query, query.columns[counted]):
+            return False
+    return True
 
 
 def find_counters(recipe: Recipe) -> dict[tuple[int, int], int]:
@@ -125,12 +135,11 @@ def find_counters(recipe: Recipe) -> dict[tuple[int, int], int]:
     formulas = [output.formula for output in recipe.outputs]
     while formulas:
         formula = formulas.pop()
-        average = _read_average(formula)
+        average = _read_average(formula, recipe)
         if average is not None:
             for grouping in recipe.sets:
-                (query, column), (counted, count) = (grouping.positions[atom] for atom in average)
-                if query == counted:
-                    counters[query, column] = count
+                (query, column), (_, count) = (grouping.positions[atom] for atom in average)
+                counters[query, column] = count
         elif isinstance(formula, Apply):
             formulas += formula.arguments
     return counters
@@ -165,14 +174,16 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str, analyses: Analys
             "limits= are for counts, sums and their ratios, and for averages, by declared keys: "
             "ask for sums beside counts in questions of their own"
         )
-    limits.check_atoms(recipe.atoms)
+    counters = find_counters(recipe)
+    positions = recipe.sets[0].positions
+    averaged = [atom for atom, position in enumerate(positions) if position in counters]
+    _check_aggregates(limits, recipe.atoms, averaged)
     limits = _round_totals(recipe, limits, analyses) if limits.is_total else limits
     clamps = {
         position: clamp
         for grouping in recipe.sets
         for clamp, position in zip(limits.clamps, grouping.positions, strict=True)
     }
-    counters = find_counters(recipe)
     if counters and limits.is_total:
         raise ParameterError("is_total of limits is False where an average is asked for")
     queries: list[Query] = []
@@ -208,6 +219,36 @@ def _read_units(recipe: Recipe, analyses: Analyses) -> Recipe:
             replace(atom, unit=analyses.analyse_rows(query.plan).columns[aggregate.column].step)
         )
     return replace(recipe, atoms=tuple(atoms))
+
+
+def _check_aggregates(
+    limits: UnitLimits, atoms: tuple[Atom, ...], averaged: Collection[int]
+) -> None:
+    """Refuse limits that were bought for another question.
+
+    The `averaged` atoms are sums around a middle that conditions on rows may move, and with it
+    their names: a condition may hold a number that was not known when limits were bought.
+    """
+    bought = [clamp.aggregate for clamp in limits.clamps]
+    aggregates = [atom.aggregate for atom in atoms]
+    if _strip_middles(bought, averaged) != _strip_middles(aggregates, averaged):
+        raise ParameterError(
+            f"these limits are for {', '.join(bought) or 'nothing'}, and the "
+            f"question asks for {', '.join(aggregates)}: buy them for "
+            'this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
+        )
+
+
+def _strip_middles(names: list[str], averaged: Collection[int]) -> list[str]:
+    """The names of aggregates, those of averaged sums without the middle.
+
+    >>> _strip_middles(["SUM(cost - 3)", "SUM(cost - -2.5)"], [1])
+    ['SUM(cost - 3)', 'SUM(cost)']
+    """
+    return [
+        _MIDDLE.sub(")", name) if position in averaged else name
+        for position, name in enumerate(names)
+    ]
 
 
 def _limit_query(
