@@ -297,12 +297,18 @@ class _Question:
 
 
 def _list_ladder(bought: Any) -> list[Any]:
-    """Limits around the bought ones; of a question in parts, those of the last part are varied."""
+    """Limits around the bought ones; of a question in parts, those of its last part that has some
+    are varied."""
     from dither.question.unit_limits import PartLimits
 
     if isinstance(bought, PartLimits):
-        *others, (name, last) = bought.parts
-        return [PartLimits((*others, (name, limits))) for limits in _list_ladder(last)]
+        varied = max(i for i, (_, limits) in enumerate(bought.parts) if limits is not None)
+        before, (name, limits), after = (
+            bought.parts[:varied],
+            bought.parts[varied],
+            bought.parts[varied + 1 :],
+        )
+        return [PartLimits((*before, (name, other), *after)) for other in _list_ladder(limits)]
     groups = {None}
     if bought.max_groups is not None:
         groups = {max(1, bought.max_groups + step) for step in GROUP_STEPS}

@@ -174,7 +174,7 @@ MOST = "9" * 1_000
 def test_limits_that_do_not_fit_the_parts_are_refused_and_nothing_is_spent(client, served, limits):
     sql = "SELECT SUM(cost) AS s FROM visits WHERE cost < (SELECT AVG(cost) FROM visits)"
     spent = served.read_spent()
-    for path in ("query", "preview"):
+    for path in ("sql", "preview"):
         body = {"sql": sql, "epsilon": 2, "limits": limits}
         response = client.post(f"/datasets/clinic/{path}", json=body)
         assert 400 <= response.status_code < 500, response.text
