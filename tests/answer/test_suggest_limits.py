@@ -176,10 +176,11 @@ def test_other_questions_are_not_limited(place, sql):
         limit_recipe(recipe, LIMITS, "person", Analyses(registered.catalog, registered.facts))
 
 
-def test_no_limit_is_sold_where_none_is_smaller(place):
-    """Patients have one row each: one person adds 1 to one group."""
+@pytest.mark.parametrize("number", ["COUNT(*)", "AVG(age)"])
+def test_no_limit_is_sold_where_none_is_smaller(place, number):
+    """Patients have one row each: one person adds 1 to one group, and one row to an average."""
     registered, _ = place
-    question = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
+    question = f"SELECT sex, {number} AS n FROM patients GROUP BY sex"
     recipe = bind(question, registered.catalog, registered.facts)
     with pytest.raises(ParameterError, match="nothing to buy"):
         read_limit_wish(question, recipe, Analyses(registered.catalog, registered.facts))

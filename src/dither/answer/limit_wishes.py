@@ -151,7 +151,14 @@ def read_limit_wish(
     columns = unit_rows.columns
     before = analyses.analyse_rows(rows.source)
     row_bounds = tuple(_find_row_bound(column, before) for column in query.columns)
-    if isinstance(before.node, Owned) and before.node.rows * max(row_bounds) <= 1:
+    counters = find_counters(bound)
+    counted_by = tuple(counters.get((0, column)) for column in range(len(row_bounds)))
+    most = max(
+        row_bound
+        for row_bound, counter in zip(row_bounds, counted_by, strict=True)
+        if counter is None
+    )
+    if isinstance(before.node, Owned) and before.node.rows * most <= 1:
         raise ParameterError(
             "nothing to buy: one person adds at most 1 to one group of this question, and no limit "
             "is smaller"
@@ -162,7 +169,6 @@ def read_limit_wish(
     most_groups = most_groups if limited is None else min(most_groups, limited)
     has_groups = bool(query.keys) and most_groups > 1
     is_total = allow_total and has_groups and len(names) == 1
-    counters = find_counters(bound)
     wish = LimitWish(
         sql,
         (),
@@ -175,7 +181,7 @@ def read_limit_wish(
         list_group_edges(most_groups) if has_groups and not is_total else (),
         count_possible_cells(before, query.keys, analyses.facts),
         is_total,
-        tuple(counters.get((0, column)) for column in range(len(names))),
+        counted_by,
         _find_wholes(query),
     )
     plans: list[Plan] = []
