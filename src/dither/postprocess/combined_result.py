@@ -278,6 +278,7 @@ def _compute_table(
     tables = {
         subquestion.name: answer.table
         for subquestion, answer in zip(split.subquestions, answers, strict=True)
+        if subquestion.name in split.statement
     }
     table = _compute_rows(_add_intervals(split, tables), {**tables, **public_rows})
     names = [name.lower() for name in table.column_names]

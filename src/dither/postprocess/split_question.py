@@ -10,10 +10,11 @@ the condition is written once that number is known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
 
 from dither.errors import QueryError
@@ -151,10 +152,24 @@ def split_question(
 
 def write_scalars(subquestion: SubQuestion, numbers: Mapping[str, str]) -> str:
     """The text of a part with its numbers in the place of their names."""
-    query = parse(subquestion.sql)
-    for node in list(query.find_all(exp.Parameter, exp.Placeholder)):
-        node.replace(sqlglot.parse_one(numbers[node.name], read="duckdb"))
-    return query.sql(dialect="duckdb")
+    texts, names = _cut_at_numbers(subquestion.sql)
+    written = [numbers[name] for name in names]
+    return "".join(text for pair in zip(texts, [*written, ""], strict=True) for text in pair)
+
+
+@lru_cache(maxsize=64)
+def _cut_at_numbers(sql: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The texts before, between and behind the numbers of a part, and the names of the numbers."""
+    query = parse(sql)
+    mark = "dither_number"
+    while mark in sql.lower():
+        mark += "_"
+    nodes = list(query.find_all(exp.Parameter, exp.Placeholder))
+    names = [node.name for node in nodes]
+    for position, node in enumerate(nodes):
+        node.replace(exp.column(f"{mark}{position}n"))
+    texts = re.split(rf"{mark}(\d+)n", query.sql(dialect="duckdb"))
+    return tuple(texts[::2]), tuple(names[int(position)] for position in texts[1::2])
 
 
 class _Splitter:
