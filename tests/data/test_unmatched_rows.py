@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
+from functools import partial
 
 import pytest
 
@@ -11,47 +12,20 @@ from dither.data.lower.dialect import writing_in
 from dither.data.lower.plan import plan_sql
 from dither.plan.algebra import (
     And,
-    Column,
     Compare,
-    Count,
-    CountValues,
     Filter,
     IsNull,
     Join,
     LimitGroups,
-    Maximum,
-    Named,
     Not,
-    PerUnit,
     Plan,
-    Project,
-    Scan,
 )
 from dither.plan.analyse import analyse_node
+from tests.data import owner_groups
+from tests.data.owner_groups import ITEMS, LATE, MANY, PATIENTS, VISITS, group
 from tests.datasets import hospital
 
-PATIENTS = Scan("patients")
-VISITS = Scan("visits")
-ITEMS = Scan("items")
-LATE = Filter(VISITS, Compare("score", ">", F(1)))
-MANY = Filter(ITEMS, Compare("qty", ">", F(1)))
-
-
-def group(source: Plan, *keys: str, suffix: str = "") -> Plan:
-    """Rows of each owner and key, under other names: how many, and the largest value."""
-    value = "qty" if source in (ITEMS, MANY) else "score"
-    columns = [Named(f"in_{key}{suffix}", Column(key)) for key in keys]
-    rows = Project(source, (*columns, Named("compared", Column(value))))
-    aggregates = (
-        Named(f"rows{suffix}", Count()),
-        Named(f"values{suffix}", CountValues("compared")),
-        Named(f"largest{suffix}", Maximum("compared")),
-    )
-    return PerUnit(rows, tuple(f"in_{key}{suffix}" for key in keys), aggregates)
-
-
-def meet(left: Plan, groups: Plan, *keys: str, kind: str = "left", suffix: str = "") -> Plan:
-    return Join(left, groups, tuple((key, f"in_{key}{suffix}") for key in keys), kind)  # type: ignore[arg-type]
+meet = partial(owner_groups.meet, kind="left")
 
 
 def unmet(*arguments: Plan | str, **options: str) -> Plan:

@@ -30,7 +30,8 @@ def anchored(place: Place) -> int:
     return anchor.seq
 
 
-def test_an_older_copy_put_back_is_refused(place: Place) -> None:
+def put_older_copy_back(place: Place) -> StewardLedger:
+    """A ledger that made a release after its backup, closed, with the backup in its place."""
     ledger = place.create()
     release(ledger)
     ledger.close()
@@ -39,6 +40,11 @@ def test_an_older_copy_put_back_is_refused(place: Place) -> None:
     release(again, "0.9")
     again.close()
     shutil.copy(older, place.path)
+    return again
+
+
+def test_an_older_copy_put_back_is_refused(place: Place) -> None:
+    put_older_copy_back(place)
     with pytest.raises(
         RefusedError, match=r"rolled back: the ledger ends before entry 5.*newest copy"
     ):
@@ -69,14 +75,7 @@ def test_a_running_ledger_without_its_head_hands_out_no_stored_answer(both: Plac
 
 
 def test_an_older_copy_under_a_running_ledger_hands_out_no_stored_answer(place: Place) -> None:
-    ledger = place.create()
-    release(ledger)
-    ledger.close()
-    shutil.copy(place.path, older := place.folder / "backup")
-    again = place.open()
-    release(again, "0.9")
-    again.close()
-    shutil.copy(older, place.path)
+    again = put_older_copy_back(place)
     with pytest.raises(RefusedError, match="older copy"):
         find_free_answer(again, HASH, "total")  # it connects anew
 

@@ -178,9 +178,9 @@ def test_limits_are_bought_for_the_one_part_of_a_question_over_its_answer(shop):
 def test_limits_of_parts_are_bought_once_and_charged_as_announced(shop):
     con, _ = shop
     before = con.budget().pots[0].spent
-    limits = con.suggest("limits", BY_PART, epsilon=10)
-    assert con.budget().pots[0].spent - before == Fraction(limits.info["charged"]) <= 10
-    assert con.suggest("limits", BY_PART, epsilon=10).limits == limits.limits
+    limits = con.suggest("limits", BY_PART, epsilon=10_000)
+    assert con.budget().pots[0].spent - before == Fraction(limits.info["charged"]) <= 10_000
+    assert con.suggest("limits", BY_PART, epsilon=10_000).limits == limits.limits
     assert [name for name, _ in limits.limits.parts] == ["part_1", "part_2"]
     words = limits.lines()
     assert words[0].startswith("part_1: COUNT(*): one person adds 0 to ")
@@ -210,7 +210,7 @@ def test_a_part_is_limited_where_another_waits_for_no_average(shop):
 
 
 def test_limits_hold_where_the_number_narrows_what_is_averaged(shop):
-    """The two rows without a price have the quantity 1, and 4.5 narrows the bounds of the quantity
+    """At prices without noise. The two rows without a price have the quantity 1, and 4.5 narrows the bounds of the quantity
     that the middle between them stands for: part 1 would be paid, and part 2 refused."""
     con, _ = shop
     sql = (
@@ -220,7 +220,7 @@ def test_limits_hold_where_the_number_narrows_what_is_averaged(shop):
     limits = con.suggest("limits", sql, epsilon=1000)
     assert limits.limits.parts[1][1].clamps[1].aggregate == "SUM(quantity - 25)"
     before = con.budget().pots[0].spent
-    result = con.sql(sql, epsilon=9000, limits=limits)
+    result = con.sql(sql, epsilon=300_000, limits=limits)
     assert con.budget().pots[0].spent - before == Fraction(result.info["charged"])
     assert result.to_dict()["a"][0] == pytest.approx(2.5, abs=0.1)
 
@@ -253,7 +253,7 @@ def test_a_rehearsal_of_parts_with_limits_is_free(shop):
 
 def test_the_condition_has_stabilised_averages_and_the_answer_those_that_were_released(shop):
     con, _ = shop
-    result = con.sql(BY_PART, epsilon=1)
+    result = con.sql(BY_PART, epsilon=20)  # noise that keeps averages off their bounds
     assert any("drawn towards the average of all groups" in note for note in result.notes)
     first = result.answers[0]
     released = first.to_dict(intervals=False)["AVG(quantity)"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -80,6 +80,23 @@ class SubQuestion:
     name: str
     sql: str
     scalars: tuple[AskedNumber, ...] = ()
+
+    @cached_property
+    def cut_text(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The texts before, between and behind its numbers, and the names of the numbers.
+
+        Kept with the part, and so with one connection: nobody can time what others ask.
+        """
+        query = parse(self.sql)
+        mark = "dither_number"
+        while mark in self.sql.lower():
+            mark += "_"
+        nodes = list(query.find_all(exp.Parameter, exp.Placeholder))
+        names = [node.name for node in nodes]
+        for position, node in enumerate(nodes):
+            node.replace(exp.column(f"{mark}{position}n"))
+        texts = re.split(rf"{mark}(\d+)n", query.sql(dialect="duckdb"))
+        return tuple(texts[::2]), tuple(names[int(position)] for position in texts[1::2])
 
 
 @dataclass(frozen=True)
@@ -152,24 +169,9 @@ def split_question(
 
 def write_scalars(subquestion: SubQuestion, numbers: Mapping[str, str]) -> str:
     """The text of a part with its numbers in the place of their names."""
-    texts, names = _cut_at_numbers(subquestion.sql)
-    written = [numbers[name] for name in names]
-    return "".join(text for pair in zip(texts, [*written, ""], strict=True) for text in pair)
-
-
-@lru_cache(maxsize=64)
-def _cut_at_numbers(sql: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The texts before, between and behind the numbers of a part, and the names of the numbers."""
-    query = parse(sql)
-    mark = "dither_number"
-    while mark in sql.lower():
-        mark += "_"
-    nodes = list(query.find_all(exp.Parameter, exp.Placeholder))
-    names = [node.name for node in nodes]
-    for position, node in enumerate(nodes):
-        node.replace(exp.column(f"{mark}{position}n"))
-    texts = re.split(rf"{mark}(\d+)n", query.sql(dialect="duckdb"))
-    return tuple(texts[::2]), tuple(names[int(position)] for position in texts[1::2])
+    texts, names = subquestion.cut_text
+    written = [*(numbers[name] for name in names), ""]
+    return "".join(text for pair in zip(texts, written, strict=True) for text in pair)
 
 
 class _Splitter:
