@@ -210,8 +210,9 @@ def test_a_part_is_limited_where_another_waits_for_no_average(shop):
 
 
 def test_limits_hold_where_the_number_narrows_what_is_averaged(shop):
-    """At prices without noise. The two rows without a price have the quantity 1, and 4.5 narrows the bounds of the quantity
-    that the middle between them stands for: part 1 would be paid, and part 2 refused."""
+    """At a price without noise. The two rows without a price have the quantity 1, and 4.5 narrows
+    the bounds of the quantity that the middle between them stands for: part 1 would be paid, and
+    part 2 refused."""
     con, _ = shop
     sql = (
         "SELECT AVG(quantity) AS a FROM lines WHERE quantity < "
